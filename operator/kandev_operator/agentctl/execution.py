@@ -1,0 +1,344 @@
+"""One execution: one run of the agent's process, from launch to the last trace of it.
+
+It carries out what the machine wants of this process and tells it, as events, what came of it. It
+decides nothing: a late answer is told like any other, and the machine drops it. Its tasks belong
+to one task group; none of them outlives the process.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kandev_operator.agentctl import orphans
+from kandev_operator.agentctl.clock import now
+from kandev_operator.agentctl.machine import effects as fx
+from kandev_operator.agentctl.machine import events as ev
+from kandev_operator.agentctl.process import AgentProcess, LaunchFailed, environment
+from kandev_operator.agentctl.redaction import Redactor
+from kandev_operator.agentctl.settings import Settings
+from kandev_operator.agentctl.transport import JsonLines, Oversize
+from kandev_operator.contract.agent import AgentSpec
+from kandev_operator.contract.status import Capabilities, Exit, Failure, FailureCode
+
+if TYPE_CHECKING:
+    from kandev_operator.agentctl.bridge import Bridge
+
+log = logging.getLogger("kandev.agentctl")
+
+EXIT_PATIENCE = 2.0
+"""A connection that closed: how long the process may take to be gone, too."""
+DRAIN = 0.5
+"""What a dead process had written is still read for so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where and as what the agent runs."""
+
+    spec: AgentSpec
+    home: Path
+    marker_verified: bool
+
+
+class Execution:
+    """One agent process. `tell` takes what happened to the machine, at once."""
+
+    def __init__(
+        self,
+        execution_id: str,
+        place: Place,
+        settings: Settings,
+        redactor: Redactor,
+        tell: Callable[[ev.Event], None],
+    ) -> None:
+        self.execution_id = execution_id
+        self._place, self._settings, self._redactor = place, settings, redactor
+        self._tell = tell
+        self.process: AgentProcess | None = None
+        self._bridge: Bridge | None = None
+        self._capabilities = Capabilities()
+        self._tasks: asyncio.TaskGroup | None = None
+        self._end_grace: float | None = None
+        self._ending = False
+        self._turn_over = asyncio.Event()
+        self._turn_over.set()
+        self._turn_ended_at = float("-inf")
+
+    @property
+    def cwd(self) -> str:
+        return self._place.spec.cwd or str(self._settings.workspace)
+
+    # ---- life --------------------------------------------------------------------------
+
+    async def run(self, may_launch: Callable[[], Coroutine[Any, Any, Failure | None]]) -> None:
+        """Launch, serve until the process is gone, sweep. Never raises for what an agent does."""
+        try:
+            process = await self._launch(may_launch)
+        except _NotLaunched as exc:
+            self._tell(ev.InitializeFailed(now(), self.execution_id, exc.failure, launched=False))
+            return
+        self.process = process
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                stderr = tasks.create_task(process.keep_stderr())
+                tasks.create_task(self._initialize(process))
+                if self._end_grace is not None:
+                    tasks.create_task(self._end(self._end_grace))
+                await process.gone.wait()
+                await process.sweep()
+                await asyncio.wait((stderr,), timeout=DRAIN)
+                self._gone(process)
+                self._tasks = None
+                if self._bridge is not None:
+                    await self._bridge.close()
+                stderr.cancel()
+        finally:
+            self._tasks = None
+            process.kill()
+            process.close()
+
+    async def _launch(
+        self, may_launch: Callable[[], Coroutine[Any, Any, Failure | None]]
+    ) -> AgentProcess:
+        if refused := await may_launch():
+            raise _NotLaunched(refused)
+        state = str(self._settings.state)
+        try:
+            killed = await asyncio.to_thread(orphans.kill_leftovers, state)
+        except TimeoutError as exc:
+            raise _NotLaunched(
+                Failure(code=FailureCode.WORKSPACE_IN_USE, message=str(exc))
+            ) from None
+        if killed:
+            log.warning("killed %d processes of an earlier execution", killed)
+        if not os.path.isabs(self.cwd) or not os.path.isdir(self.cwd):
+            message = f"the working directory {self.cwd[:300]} does not exist"
+            raise _NotLaunched(Failure(code=FailureCode.CWD_MISSING, message=message))
+        if self._end_grace is not None:
+            message = "ended before it was launched"
+            raise _NotLaunched(Failure(code=FailureCode.SUPERSEDED, message=message))
+        spec = self._place.spec
+        marks = {orphans.STATE_MARK: state, orphans.EXECUTION_MARK: self.execution_id}
+        env = environment(os.environ, spec.env, self._place.home, marks)
+        try:
+            return await AgentProcess.launch(
+                (spec.command, *spec.args),
+                env=env,
+                cwd=self.cwd,
+                state=state,
+                hide=self._redactor.hide,
+            )
+        except LaunchFailed as exc:
+            failure = Failure(code=FailureCode.COMMAND_NOT_FOUND, message=str(exc))
+            raise _NotLaunched(failure) from None
+
+    def _gone(self, process: AgentProcess) -> None:
+        told = Exit(
+            code=process.exit_code,
+            signal=process.exit_signal,
+            at=now(),
+            stderr_tail=process.tail.text(),
+        )
+        log.info("agent process %d ended: code %s signal %s", process.pid, told.code, told.signal)
+        self._tell(ev.Exited(now(), self.execution_id, told))
+
+    # ---- initialize and open -----------------------------------------------------------
+
+    async def _initialize(self, process: AgentProcess) -> None:
+        # Late, and off the loop: the library is large, and /health answers meanwhile.
+        bridge_room = await asyncio.to_thread(_import_bridge)
+        if process.gone.is_set() and self._tasks is None:
+            return
+        transport = JsonLines(
+            process.stdout,
+            process.stdin,
+            limit=self._settings.max_line_bytes,
+            on_noise=lambda line: process.tail.add(b"stdout: " + line[:500] + b"\n"),
+            on_oversize=self._oversize,
+        )
+        bridge = bridge_room.Bridge(transport, self, self._redactor.hide)
+        self._bridge = bridge
+        try:
+            told = await bridge.initialize(self._settings.patience.initialize)
+        except bridge_room.Fault as fault:
+            self._tell(ev.InitializeFailed(now(), self.execution_id, fault.failure))
+        except ConnectionError:
+            await self._connection_lost(process)
+        else:
+            self._capabilities = told.model_copy(update={"probed_at": now()})
+            self._tell(ev.Initialized(now(), self.execution_id, self._capabilities))
+
+    async def _connection_lost(self, process: AgentProcess) -> None:
+        """The pipe closed: usually the process died, and that is told by `run`."""
+        try:
+            async with asyncio.timeout(EXIT_PATIENCE):
+                await process.gone.wait()
+        except TimeoutError:
+            message = "the agent closed its output and lives on"
+            failure = Failure(code=FailureCode.AGENT_ERROR, message=message)
+            self._tell(ev.StreamBroken(now(), self.execution_id, failure))
+
+    def open(self, act: fx.Open) -> None:
+        self._spawn(self._open(act))
+
+    async def _open(self, act: fx.Open) -> None:
+        process, bridge = self.process, self._bridge
+        if process is None or bridge is None:
+            return
+        fault_class = _import_bridge().Fault
+        try:
+            async with asyncio.timeout(act.timeout):
+                method, token = await self._conversation(bridge, act)
+        except TimeoutError:
+            message = f"the conversation was not open within {act.timeout:g} s"
+            failure = Failure(code=FailureCode.TIMED_OUT, message=message)
+        except fault_class as fault:
+            failure = fault.failure
+        except ConnectionError:
+            await self._connection_lost(process)
+            return
+        else:
+            self._tell(ev.Opened(now(), self.execution_id, act.operation_id, method, token))
+            return
+        self._tell(ev.OpenFailed(now(), self.execution_id, act.operation_id, failure))
+
+    async def _conversation(self, bridge: "Bridge", act: fx.Open) -> tuple[str, str]:
+        if act.mode == "new" or act.token is None:
+            return "session/new", await bridge.new(self.cwd, act.mcp_servers)
+        fault_class = _import_bridge().Fault
+        can = self._capabilities
+        if not (can.resume_session or can.load_session):
+            message = "the agent declares neither session/resume nor session/load"
+            raise fault_class(Failure(code=FailureCode.RESUME_UNSUPPORTED, message=message))
+        method = "session_resume" if can.resume_session else "session_load"
+        try:
+            token = await bridge.come_back(method, act.token, self.cwd, act.mcp_servers)
+        except fault_class as fault:
+            raise fault_class(await self._judge(bridge, fault.failure, act.token)) from None
+        wait = self._settings.patience
+        await bridge.settle(wait.quiet, wait.settle)
+        return method.replace("_", "/"), token
+
+    async def _judge(self, bridge: "Bridge", failure: Failure, token: str) -> Failure:
+        """Ask the agent's own list whether the conversation is gone or only failed."""
+        from kandev_operator.agentctl import verdicts
+
+        listed = (
+            await bridge.is_listed(token, self.cwd) if self._capabilities.list_sessions else None
+        )
+        gone = verdicts.is_definitely_gone(
+            failure, listed, marker_verified=self._place.marker_verified
+        )
+        return (
+            failure.model_copy(update={"code": FailureCode.SESSION_NOT_FOUND}) if gone else failure
+        )
+
+    # ---- turns -------------------------------------------------------------------------
+
+    def send(self, act: fx.SendPrompt) -> None:
+        self._turn_over.clear()
+        self._spawn(self._send(act))
+
+    async def _send(self, act: fx.SendPrompt) -> None:
+        process, bridge = self.process, self._bridge
+        if process is None or bridge is None:
+            return
+        fault_class = _import_bridge().Fault
+        try:
+            reason = await bridge.prompt(act.token, act.content)
+        except fault_class as fault:
+            self._tell(ev.TurnFailed(now(), self.execution_id, act.turn_id, fault.failure))
+        except ConnectionError:
+            await self._connection_lost(process)
+        else:
+            self._tell(ev.TurnAnswered(now(), self.execution_id, act.turn_id, reason))
+        finally:
+            self._turn_ended_at = time.monotonic()
+            self._turn_over.set()
+
+    def cancel(self, act: fx.CancelTurn) -> None:
+        self._spawn(self._cancel(act))
+
+    async def _cancel(self, act: fx.CancelTurn) -> None:
+        if self._bridge is not None:
+            try:
+                await self._bridge.cancel(act.token)
+            except ConnectionError:
+                return  # it is gone or going, which `run` tells
+
+    def answer(self, act: fx.AnswerPermission) -> None:
+        if self._bridge is not None:
+            self._bridge.answer_permission(act.key, act.option_id)
+
+    # ---- the end -----------------------------------------------------------------------
+
+    def end(self, grace: float) -> None:
+        """End the process gently; once it has begun, a second wish changes nothing."""
+        if self._end_grace is None:
+            self._end_grace = grace
+            self._spawn(self._end(grace))
+
+    async def _end(self, grace: float) -> None:
+        if self._ending or self.process is None:
+            return
+        self._ending = True
+        if grace > 0:
+            try:
+                async with asyncio.timeout(min(grace / 2, 5.0)):
+                    await self._turn_over.wait()
+            except TimeoutError:
+                pass  # it does not stop its turn: then in the middle of it
+            stored_at = self._turn_ended_at + self._settings.patience.after_turn
+            left = stored_at - time.monotonic()
+            if left > 0:
+                await asyncio.sleep(min(left, self._settings.patience.after_turn))
+        await self.process.end(grace)
+
+    def kill(self) -> None:
+        """No gentleness: for when agentctl itself must not wait."""
+        if self.process is not None:
+            self.process.kill()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._tasks is None:
+            work.close()
+            return
+        self._tasks.create_task(work)
+
+    # ---- what the agent says -----------------------------------------------------------
+
+    def update(self, session_id: str, update: dict[str, Any]) -> None:
+        self._tell(ev.UpdateCame(now(), self.execution_id, session_id, update))
+
+    def permission(
+        self, key: str, title: str, tool_kind: str | None, options: tuple[tuple[str, str, str], ...]
+    ) -> None:
+        self._tell(ev.PermissionAsked(now(), self.execution_id, key, title, tool_kind, options))
+
+    def _oversize(self, line: Oversize) -> None:
+        limit = self._settings.max_line_bytes
+        text = f"the agent wrote a line of {line.size} bytes, over the limit of {limit}"
+        log.warning("%s", text)
+        if line.is_update:
+            self._tell(ev.FaultSeen(now(), self.execution_id, text + "; it was dropped"))
+            return
+        failure = Failure(code=FailureCode.GARBAGE, message=text)
+        self._tell(ev.StreamBroken(now(), self.execution_id, failure))
+
+
+class _NotLaunched(Exception):
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.code)
+        self.failure = failure
+
+
+def _import_bridge() -> Any:
+    from kandev_operator.agentctl import bridge
+
+    return bridge

@@ -1,0 +1,266 @@
+"""The session's journal: one SQLite file that outlives every process, with a single owner.
+
+It keeps the numbered events, and beside them what must survive a restart: operations, prompts,
+tokens, the fence, the turn. One step of the machine is one transaction, so a crash falls between
+steps and never inside one. What must not be lost is written through to the disk before anybody
+acts on it.
+
+A file that cannot be read is never touched again: nothing is stored, nothing is deleted. A full
+disk refuses what callers ask, while the agent goes on: events that found no room are counted and
+a gap event tells of them as soon as there is room. Old events go when retention says so.
+"""
+
+import contextlib
+import sqlite3
+import uuid
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from kandev_operator.agentctl import journal_rows
+from kandev_operator.agentctl.filesystems import is_network
+from kandev_operator.agentctl.machine.effects import Append, Store
+from kandev_operator.agentctl.machine.reopen import Kept
+from kandev_operator.contract.events import Event, EventKind
+from kandev_operator.contract.status import JournalState
+
+KEEP_EVENTS: Final = 200_000
+KEEP_BYTES: Final = 256 * 1024 * 1024
+CHECK_EVERY: Final = 500
+"""Events between two looks at retention."""
+MAX_PENDING: Final = 2_000
+
+
+class JournalFull(Exception):
+    """There is no room; nothing of this transaction was kept."""
+
+
+class JournalUnreadable(Exception):
+    """The file cannot be read or written at all."""
+
+
+class Journal:
+    """An open journal. Every method is short; the event loop calls them directly."""
+
+    def __init__(self, path: Path, session_id: str, *, max_pages: int | None = None) -> None:
+        self.path = path
+        self.session_id = session_id
+        self.state = JournalState.OK
+        self.message = ""
+        self.journal_id: str | None = None
+        self.first_seq = 1
+        self.last_seq = 0
+        self.keep_events = KEEP_EVENTS
+        self.keep_bytes = KEEP_BYTES
+        self.lost_total = 0
+        self._lost_from: int | None = None
+        self._since_check = 0
+        self._pending: dict[tuple[str, str], Store] = {}
+        self._full_sync: bool | None = None
+        self._db: sqlite3.Connection | None = None
+        try:
+            self._open(max_pages)
+        except (sqlite3.Error, ValueError, OSError) as exc:
+            self._give_up(exc)
+
+    def _open(self, max_pages: int | None) -> None:
+        db = sqlite3.connect(self.path, isolation_level=None, timeout=2.0)
+        self._db = db
+        db.execute("PRAGMA locking_mode=EXCLUSIVE")
+        mode = "TRUNCATE" if is_network(self.path.parent) else "WAL"
+        db.execute(f"PRAGMA journal_mode={mode}")
+        db.execute("PRAGMA wal_autocheckpoint=1000")
+        if max_pages is not None:
+            db.execute(f"PRAGMA max_page_count={int(max_pages)}")
+        self._sync(full=True)
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            journal_rows.create(db)
+            self.journal_id = journal_rows.identify(db, self.session_id, str(uuid.uuid4()))
+            db.execute("COMMIT")
+        except BaseException:
+            db.execute("ROLLBACK")
+            raise
+        row = db.execute("SELECT min(seq), max(seq) FROM events").fetchone()
+        self.last_seq = row[1] or 0
+        self.first_seq = row[0] if row[0] is not None else self.last_seq + 1
+
+    # ---- writing -----------------------------------------------------------------------
+
+    def commit(self, stores: Sequence[Store]) -> list[Event]:
+        """Keep everything, or nothing: raises JournalFull or JournalUnreadable."""
+        db = self._usable()
+        if not stores and not self._pending:
+            return []
+        durable = any(s.durable for s in stores) or bool(self._pending)
+        events: list[Event] = []
+        seq = self.last_seq
+        try:
+            self._sync(full=durable)
+            db.execute("BEGIN IMMEDIATE")
+            if self._lost_from is not None and any(isinstance(s, Append) for s in stores):
+                seq += 1
+                events.append(self._write_gap(db, seq, stores))
+            for store in (*self._pending.values(), *stores):
+                if isinstance(store, Append):
+                    seq += 1
+                    events.append(self._event(store, seq))
+                    journal_rows.write_event(db, events[-1])
+                else:
+                    journal_rows.write(db, store)
+            db.execute("COMMIT")
+        except sqlite3.Error as exc:
+            self._rolled_back(exc)
+        self.last_seq = seq
+        self._pending.clear()
+        if events:
+            self._lost_from = None
+        self.state, self.message = JournalState.OK, ""
+        self._retain(len(events))
+        return events
+
+    def commit_or_lose(self, stores: Sequence[Store]) -> list[Event]:
+        """Keep what can be kept: the agent goes on whether or not there is room."""
+        try:
+            return self.commit(stores)
+        except (JournalFull, JournalUnreadable):
+            self._lose(stores)
+            return []
+
+    def _lose(self, stores: Iterable[Store]) -> None:
+        for store in stores:
+            if isinstance(store, Append):
+                self.last_seq += 1
+                self.lost_total += 1
+                if self._lost_from is None:
+                    self._lost_from = self.last_seq
+            elif len(self._pending) < MAX_PENDING:
+                # The newest word on each thing is tried again with the next commit.
+                self._pending[journal_rows.key(store)] = store
+
+    def _write_gap(self, db: sqlite3.Connection, seq: int, stores: Sequence[Store]) -> Event:
+        at = next(s.at for s in stores if isinstance(s, Append))
+        data = {"from_seq": self._lost_from, "to_seq": seq - 1}
+        event = self._event(Append(EventKind.GAP, at, None, data), seq)
+        journal_rows.write_event(db, event)
+        return event
+
+    def _event(self, store: Append, seq: int) -> Event:
+        return Event(
+            journal_id=self.journal_id or "",
+            seq=seq,
+            kind=store.kind,
+            at=store.at,
+            session_id=self.session_id,
+            execution_id=store.execution_id,
+            data=store.data,
+        )
+
+    def _retain(self, added: int) -> None:
+        self._since_check += added
+        if self._since_check < min(CHECK_EVERY, max(1, self.keep_events // 10)):
+            return
+        self._since_check = 0
+        db = self._usable()
+        kept = self.last_seq - self.first_seq + 1
+        pages, free, size = (
+            db.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        if kept <= self.keep_events and (pages - free) * size <= self.keep_bytes:
+            return
+        over = max(kept - self.keep_events, 0)
+        until = self.first_seq + over + kept // 10
+        try:
+            db.execute("DELETE FROM events WHERE seq < ?", (until,))
+        except sqlite3.Error:
+            return  # no room to make room: the next look tries again
+        self.first_seq = until
+
+    # ---- reading -----------------------------------------------------------------------
+
+    def read(self, after: int, limit: int, *, messages: bool, states: bool) -> list[Event]:
+        """Events after a sequence number, oldest first."""
+        db = self._usable()
+        try:
+            rows = journal_rows.read_events(db, after, limit, messages=messages, states=states)
+        except sqlite3.Error as exc:
+            self._give_up(exc)
+            raise JournalUnreadable(self.message) from None
+        made: list[Event] = []
+        for seq, kind, at, execution_id, data in rows:
+            made.append(
+                Event(
+                    journal_id=self.journal_id or "",
+                    seq=seq,
+                    kind=EventKind(kind),
+                    at=at,
+                    session_id=self.session_id,
+                    execution_id=execution_id,
+                    data=data,
+                )
+            )
+        return made
+
+    def load(self) -> Kept:
+        """What it keeps beside the events."""
+        db = self._usable()
+        try:
+            return journal_rows.load(db, self.session_id)
+        except (sqlite3.Error, ValueError, KeyError, TypeError) as exc:
+            self._give_up(exc)
+            raise JournalUnreadable(self.message) from None
+
+    def size(self) -> int:
+        """Bytes on disk."""
+        total = 0
+        for suffix in ("", "-wal"):
+            try:
+                total += self.path.with_name(self.path.name + suffix).stat().st_size
+            except OSError:
+                continue
+        return total
+
+    def close(self) -> None:
+        """Write everything down and let go of the file."""
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    # ---- trouble -----------------------------------------------------------------------
+
+    def _usable(self) -> sqlite3.Connection:
+        if self._db is None or self.state is JournalState.UNREADABLE:
+            raise JournalUnreadable(self.message or "the journal is closed")
+        return self._db
+
+    def _sync(self, *, full: bool) -> None:
+        if self._db is not None and self._full_sync is not full:
+            self._db.execute(f"PRAGMA synchronous={'FULL' if full else 'NORMAL'}")
+            self._full_sync = full
+
+    def _rolled_back(self, exc: sqlite3.Error) -> None:
+        db = self._db
+        if db is not None and db.in_transaction:
+            try:
+                db.execute("ROLLBACK")
+            except sqlite3.Error as worse:
+                self._give_up(worse)
+                raise JournalUnreadable(self.message) from None
+        if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            self.state, self.message = JournalState.FULL, "there is no room for the journal"
+            raise JournalFull(self.message) from None
+        self._give_up(exc)
+        raise JournalUnreadable(self.message) from None
+
+    def _give_up(self, exc: Exception) -> None:
+        self.state = JournalState.UNREADABLE
+        self.message = f"{type(exc).__name__}: {exc}"[:300]
+        if self._db is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.close()
+            self._db = None
+
+    def describe(self) -> dict[str, Any]:
+        """For the metrics."""
+        return {"bytes": self.size(), "last_seq": self.last_seq, "lost": self.lost_total}

@@ -1,0 +1,264 @@
+"""Start and stop operations: asked once, stored before done, one outcome for ever.
+
+The same operation id gets the same operation. One start at a time: another of the same epoch is a
+conflict, one of a higher epoch supersedes it. A start finds a process that fits, or launches one
+after the old one is gone for good: two never live at once. A resume that fails never becomes a new
+conversation by itself.
+"""
+
+from kandev_operator.agentctl.machine import tokens, turns
+from kandev_operator.agentctl.machine.draft import Draft
+from kandev_operator.agentctl.machine.effects import (
+    CancelTurn,
+    End,
+    Launch,
+    Open,
+    OperationReply,
+    Refused,
+    Reply,
+    StoreExecution,
+)
+from kandev_operator.agentctl.machine.events import StartAsked, StopAsked
+from kandev_operator.agentctl.machine.state import State, Wish
+from kandev_operator.agentctl.machine.tables import ALIVE, Cause
+from kandev_operator.contract.errors import Code
+from kandev_operator.contract.status import (
+    AgentStatus,
+    Failure,
+    FailureCode,
+    Operation,
+    OperationState,
+)
+
+RESTART_GRACE = 10.0
+"""Seconds that a process gets to end when a start needs another one in its place."""
+
+
+def known(state: State, operation_id: str) -> Operation | None:
+    return next((o for o in state.operations if o.operation_id == operation_id), None)
+
+
+def start(draft: Draft, event: StartAsked) -> Reply:
+    """Accept a start, or say why not."""
+    state = draft.state
+    if found := known(state, event.operation_id):
+        return OperationReply(found)
+    if refused := _refusal(state, event):
+        return refused
+    if state.wish is not None:
+        message = f"a start of epoch {event.epoch} came in between"
+        fail(draft, Failure(code=FailureCode.SUPERSEDED, message=message))
+    operation = Operation(
+        operation_id=event.operation_id,
+        kind="start",
+        mode=event.mode,
+        epoch=event.epoch,
+        state=OperationState.RUNNING,
+        started_at=event.at,
+    )
+    if event.mode == "resume" and not (event.token or "").strip():
+        ended = {"state": OperationState.FAILED, "ended_at": event.at}
+        failure = Failure(code=FailureCode.INVALID_TOKEN, message="the resume token is blank")
+        operation = operation.model_copy(update={**ended, "failure": failure})
+        draft.put_operation(operation)
+        return OperationReply(operation)
+    draft.put_operation(operation)
+    if event.mode == "new":
+        tokens.retire(draft, event.epoch)
+    draft.set(
+        wish=Wish(
+            operation_id=event.operation_id,
+            mode=event.mode,
+            epoch=event.epoch,
+            timeout=event.timeout,
+            execution_id=event.execution_id,
+            token=event.token,
+            mcp_servers=event.mcp_servers,
+        )
+    )
+    _pursue(draft)
+    return OperationReply(known(draft.state, event.operation_id) or operation)
+
+
+def _refusal(state: State, event: StartAsked) -> Refused | None:
+    if state.session_id is None or state.profile_hash is None:
+        return Refused(Code.NO_AGENT, "no agent is configured; PUT it first")
+    if state.shutting_down:
+        return Refused(Code.WORKSPACE_IN_USE, "this agentctl is about to end")
+    if state.wish is not None and event.epoch <= state.wish.epoch:
+        details = {"operation_id": state.wish.operation_id}
+        return Refused(Code.OPERATION_CONFLICT, "another start is under way", details)
+    return None
+
+
+def _pursue(draft: Draft) -> None:
+    """Take the next step towards the wish, from wherever the process is."""
+    state = draft.state
+    wish = state.wish
+    if wish is None:
+        return
+    fits = state.running_hash == state.profile_hash
+    match state.status:
+        case AgentStatus.NONE | AgentStatus.EXITED:
+            launch(draft, wish.execution_id)
+        case AgentStatus.INITIALIZED if fits:
+            open_conversation(draft)
+        case AgentStatus.INITIALIZING if fits:
+            pass  # goes on when it has initialized
+        case AgentStatus.IDLE | AgentStatus.RUNNING if fits and _is_open(state, wish):
+            _succeed(draft, None, replaced=False)
+        case AgentStatus.STOPPING:
+            pass  # goes on when the old process is gone
+        case _:
+            end(draft, RESTART_GRACE)
+
+
+def _is_open(state: State, wish: Wish) -> bool:
+    """The very conversation that is asked for is the one that is open."""
+    return wish.mode == "resume" and wish.token == state.opened_token
+
+
+def launch(draft: Draft, execution_id: str) -> None:
+    """Make a process; whatever the last one left is forgotten."""
+    state = draft.state
+    draft.set(
+        execution_id=execution_id,
+        exit=None,
+        probe=None,
+        running_hash=state.profile_hash,
+        running_policy=state.policy,
+        opened_token=None,
+        turns_begun=0,
+        messages_begun=0,
+        permissions_asked=0,
+        replayed=0,
+        stray=0,
+    )
+    draft.stores.append(StoreExecution(execution_id, None))
+    draft.move(Cause.LAUNCH)
+    draft.acts.append(Launch(execution_id))
+
+
+def open_conversation(draft: Draft) -> None:
+    """The process is initialized and a start waits for it."""
+    state = draft.state
+    wish, execution_id = state.wish, state.execution_id
+    if wish is None or execution_id is None:
+        return
+    if operation := known(state, wish.operation_id):
+        draft.put_operation(operation.model_copy(update={"execution_id": execution_id}))
+    draft.move(Cause.OPEN)
+    draft.acts.append(
+        Open(execution_id, wish.operation_id, wish.mode, wish.token, wish.mcp_servers, wish.timeout)
+    )
+
+
+def opened(draft: Draft, method: str, token: str) -> None:
+    """The agent opened the conversation of the running start, under this id."""
+    wish = draft.state.wish
+    if wish is None:
+        return
+    current = draft.state.token
+    replaced = wish.mode == "resume" and token != wish.token
+    if wish.mode == "new" or replaced:
+        # Nothing was ever completed under an id that is new.
+        established = False
+    else:
+        # A conversation that came back from another life was stored by the agent.
+        established = current is None or current.value != token or current.established
+    draft.set(opened_token=token)
+    tokens.adopt(draft, token, established=established, epoch=wish.epoch)
+    draft.move(Cause.OPENED)
+    _succeed(draft, method, replaced=replaced)
+
+
+def _succeed(draft: Draft, method: str | None, *, replaced: bool) -> None:
+    state = draft.state
+    wish = state.wish
+    if wish is None:
+        return
+    draft.set(wish=None)
+    if operation := known(state, wish.operation_id):
+        draft.put_operation(
+            operation.model_copy(
+                update={
+                    "state": OperationState.SUCCEEDED,
+                    "ended_at": draft.at,
+                    "execution_id": state.execution_id,
+                    "method": method,
+                    "token_replaced": replaced,
+                }
+            )
+        )
+    turns.pump(draft)
+
+
+def fail(draft: Draft, failure: Failure) -> None:
+    """The running start is over without success."""
+    state = draft.state
+    if state.wish is None:
+        return
+    draft.set(wish=None)
+    if operation := known(state, state.wish.operation_id):
+        ended = {"state": OperationState.FAILED, "ended_at": draft.at, "failure": failure}
+        draft.put_operation(operation.model_copy(update=ended))
+
+
+def stop(draft: Draft, event: StopAsked) -> Reply:
+    """Accept a stop; it supersedes a start under way."""
+    state = draft.state
+    if found := known(state, event.operation_id):
+        return OperationReply(found)
+    if state.session_id is None:
+        return Refused(Code.NO_AGENT, "no session is served here yet")
+    fail(draft, Failure(code=FailureCode.SUPERSEDED, message="a stop came in between"))
+    operation = Operation(
+        operation_id=event.operation_id,
+        kind="stop",
+        epoch=event.epoch,
+        state=OperationState.RUNNING,
+        started_at=event.at,
+        execution_id=state.execution_id if state.status in ALIVE else None,
+    )
+    draft.put_operation(operation)
+    draft.set(probe=None)
+    if state.status in ALIVE:
+        end(draft, event.grace)
+    else:
+        draft.move(Cause.FORGET)
+        if state.execution_id is not None:
+            draft.stores.append(StoreExecution(state.execution_id, "asked"))
+        stops_done(draft)
+    return OperationReply(known(draft.state, event.operation_id) or operation)
+
+
+def end(draft: Draft, grace: float) -> None:
+    """Begin to end the process, if that has not begun yet."""
+    state = draft.state
+    if state.status is AgentStatus.STOPPING or state.execution_id is None:
+        return
+    draft.move(Cause.END)
+    if state.turn is not None and state.opened_token is not None:
+        # A turn under way is asked to stop first, so that the agent stores what it has.
+        draft.set(turn_cancelled=True)
+        draft.acts.append(CancelTurn(state.execution_id, state.opened_token))
+    draft.acts.append(End(state.execution_id, grace))
+
+
+def stops_done(draft: Draft) -> None:
+    """No process is left: every stop that waited for that is done."""
+    for operation in draft.state.operations:
+        if operation.kind == "stop" and operation.state is OperationState.RUNNING:
+            ended = {"state": OperationState.SUCCEEDED, "ended_at": draft.at}
+            draft.put_operation(operation.model_copy(update=ended))
+
+
+def go_on(draft: Draft) -> None:
+    """No process is left: launch for the start, or the probe, that waited for that."""
+    state = draft.state
+    if state.shutting_down:
+        return
+    if state.wish is not None:
+        _pursue(draft)
+    elif state.probe is not None and state.status is AgentStatus.NONE:
+        launch(draft, state.probe)

@@ -1,0 +1,36 @@
+"""Secrets taken out of what is shown: the resume tokens and secret-looking environment values.
+
+Applied to the agent's stderr, to errors it answers and to anything quoted in a failure. Short
+values are left alone: replacing them would spoil the text and hide nothing.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+SHORTEST: Final = 6
+HIDDEN: Final = "[redacted]"
+SECRET_NAME: Final = re.compile(
+    r"key|token|secret|passw|credential|auth|cookie|session|private", re.IGNORECASE
+)
+
+
+class Redactor:
+    """Knows the secrets of the present session, and hides them."""
+
+    def __init__(self) -> None:
+        self._env: tuple[str, ...] = ()
+        self._tokens: tuple[str, ...] = ()
+
+    def learn_env(self, env: Mapping[str, str]) -> None:
+        self._env = tuple(v for k, v in env.items() if SECRET_NAME.search(k))
+
+    def learn_tokens(self, tokens: Iterable[str]) -> None:
+        self._tokens = tuple(tokens)
+
+    def hide(self, text: str) -> str:
+        """The text without the secrets; the longest first, since one may hold another."""
+        for secret in sorted({*self._env, *self._tokens}, key=len, reverse=True):
+            if len(secret) >= SHORTEST:
+                text = text.replace(secret, HIDDEN)
+        return text

@@ -1,0 +1,117 @@
+"""The command line of agentctl and its defaults; every option also comes from the environment.
+
+An option NAME is read from KANDEV_NAME where the command line leaves it out. Nothing here touches
+the disk or the network: what the values mean is checked where they are used.
+"""
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long agentctl waits for what; the defaults suit real agents."""
+
+    initialize: float = 60.0
+    probe_idle: float = 120.0
+    cancel_grace: float = 30.0
+    flush: float = 0.1
+    quiet: float = 0.3
+    """No replayed update for so long: the replay is over."""
+    settle: float = 15.0
+    """Longest wait for that."""
+    after_turn: float = 0.5
+    """An answered turn is not yet a stored turn: so long is left before a planned end."""
+    shutdown_grace: float = 10.0
+    owner_period: float = 1.0
+    """Heartbeat of the owner file; a stranger's is watched for two of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What one agentctl process was told."""
+
+    state: Path
+    workspace: Path
+    audience: str
+    jwks: Path
+    host: str = "127.0.0.1"
+    port: int = 0
+    instance_id: str | None = None
+    detach: bool = False
+    log_level: str = "info"
+    journal_max_pages: int | None = None
+    max_line_bytes: int = 16 * 1024 * 1024
+    patience: Patience = Patience()
+
+
+PATIENCE_HELP = {
+    "initialize": "how long the agent may take to answer initialize",
+    "probe_idle": "how long a probed agent that nobody starts is kept",
+    "cancel_grace": "how long a cancelled turn may take to end",
+    "shutdown_grace": "how long the agent may take to end when agentctl ends",
+}
+
+
+def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
+    """The command line; defaults and required options follow the environment."""
+    top = argparse.ArgumentParser(
+        prog="kandev-agentctl",
+        description="Keeps one coding agent's conversation, and serves contract v1 over HTTP.",
+    )
+    run = top.add_subparsers(dest="command", required=True).add_parser(
+        "run",
+        help="serve until SIGTERM",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+
+    def option(name: str, default: object, words: str, **kwargs: Any) -> None:
+        found = environ.get("KANDEV_" + name.upper().replace("-", "_"))
+        value = default if found is None else found
+        run.add_argument(f"--{name}", default=value, required=value is ..., help=words, **kwargs)
+
+    option("state", ..., "folder that agentctl owns: journal, agent's HOME, run.json", type=Path)
+    option("workspace", ..., "folder that the agent works in", type=Path)
+    option("audience", ..., "audience that a caller's token must be for: the executor's UID")
+    option("jwks", ..., "file with the callers' public keys and their scopes", type=Path)
+    option("host", "127.0.0.1", "address to listen on")
+    option("port", 0, "port to listen on; 0 picks a free one, see run.json", type=int)
+    option("instance-id", None, "who this is; without it an id is made and kept in the state")
+    levels = ("debug", "info", "warning", "error")
+    option("log-level", "info", "least level that is logged", choices=levels)
+    option("journal-max-pages", None, "largest size of a journal, in SQLite pages", type=int)
+    option("max-line-bytes", 16 * 1024 * 1024, "longest line taken from the agent", type=int)
+    for name, words in PATIENCE_HELP.items():
+        default = getattr(Patience(), name)
+        option(f"{name.replace('_', '-')}-seconds", default, words, type=float)
+    run.add_argument(
+        "--detach",
+        action="store_true",
+        default=environ.get("KANDEV_DETACH", "") not in ("", "0", "false"),
+        help="run in the background; returns once it answers",
+    )
+    return top
+
+
+def read(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Settings:
+    """Parse the command line of this process; exits with a message if it does not fit."""
+    told = parser(os.environ if environ is None else environ).parse_args(argv)
+    waits = {name: getattr(told, f"{name}_seconds") for name in PATIENCE_HELP}
+    return Settings(
+        state=told.state.absolute(),
+        workspace=told.workspace.absolute(),
+        audience=told.audience,
+        jwks=told.jwks.absolute(),
+        host=told.host,
+        port=told.port,
+        instance_id=told.instance_id,
+        detach=told.detach,
+        log_level=told.log_level,
+        journal_max_pages=told.journal_max_pages,
+        max_line_bytes=told.max_line_bytes,
+        patience=Patience(**waits),
+    )

@@ -1,0 +1,78 @@
+"""What an agent's error says about the conversation, and what it does not say.
+
+Agents have no common answer for "gone" (see the field cases): an error text alone proves nothing.
+Definite are: a token absent from the agent's own complete list, -32002 from an agent that cannot
+list, a lock named as such, a login wanted, invalid params. All else is worth another try. And a
+not-found only counts where the workspace's marker says that these are this session's files.
+"""
+
+from typing import Any, Final
+
+from kandev_operator.contract.status import Failure, FailureCode
+
+MESSAGE_CHARS: Final = 500
+NOT_FOUND: Final = -32002
+AUTH_REQUIRED: Final = -32000
+INVALID_PARAMS: Final = -32602
+INVALID_REQUEST: Final = -32600
+
+LOCK_REASONS: Final = frozenset({"thread_active_writer", "session_locked", "session_in_use"})
+LOCK_WORDS: Final = ("in use by another", "is already in use", "locked by another")
+
+
+def failure_of(code: int, message: str, data: Any) -> Failure:
+    """The plain reading of one JSON-RPC error, before anything else is known."""
+    return Failure(
+        code=_code_of(code, message, data), message=quote(message, data), agent_code=code
+    )
+
+
+def _code_of(code: int, message: str, data: Any) -> FailureCode:
+    if is_lock(message, data):
+        return FailureCode.HELD_ELSEWHERE
+    match code:
+        case -32000:
+            return FailureCode.AUTHENTICATION_REQUIRED
+        case -32602:
+            return FailureCode.REJECTED
+        case _:
+            return FailureCode.AGENT_ERROR
+
+
+def is_lock(message: str, data: Any) -> bool:
+    """The agent says that another process holds the conversation."""
+    if isinstance(data, dict) and data.get("reason") in LOCK_REASONS:
+        return True
+    text = f"{message} {details_of(data)}".lower()
+    return any(words in text for words in LOCK_WORDS)
+
+
+def details_of(data: Any) -> str:
+    """The words that agents put into an error's data."""
+    if isinstance(data, str):
+        return data
+    if isinstance(data, dict):
+        for name in ("details", "message", "error", "reason"):
+            if isinstance(found := data.get(name), str):
+                return found
+    return ""
+
+
+def quote(message: str, data: Any) -> str:
+    """The agent's own words, bounded."""
+    details = details_of(data)
+    whole = f"{message}: {details}" if details and details not in message else message
+    return whole[:MESSAGE_CHARS]
+
+
+def is_definitely_gone(failure: Failure, listed: bool | None, *, marker_verified: bool) -> bool:
+    """Decide after a failed load or resume. `listed`: the token is on the agent's complete list;
+    None: the agent cannot list, or the list could not be read to its end."""
+    if not marker_verified or failure.code in (
+        FailureCode.HELD_ELSEWHERE,
+        FailureCode.AUTHENTICATION_REQUIRED,
+    ):
+        return False
+    if listed is None:
+        return failure.agent_code == NOT_FOUND
+    return not listed

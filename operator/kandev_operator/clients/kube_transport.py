@@ -1,0 +1,189 @@
+"""How a call gets to the API server: connections, credentials, timeouts, one repeat after a 401.
+
+Sent through the `kubernetes` package's REST client, which brings proxy and TLS settings; the
+Authorization header is put on here, so that a token in a file is read again in time and nothing
+goes out unsigned by mistake. Many calls that are refused at once read the credentials once.
+
+Knows neither kinds nor verbs: it is given a path and a body, and gives back a document.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import aiohttp
+from kubernetes.aio.client.api_client import ApiClient
+
+from kandev_operator import __version__
+from kandev_operator.clients.credentials import Access, Source
+from kandev_operator.clients.errors import KubeError, Unauthorized
+from kandev_operator.clients.kube_answers import Answer, as_error, as_json, as_unavailable
+
+USER_AGENT: Final = f"kandev-operator/{__version__}"
+DEFAULT_TIMEOUT: Final = 10.0
+_CONNECT_TIMEOUT: Final = 5.0
+_REREAD_PAUSE: Final = 2.0
+
+JSON: Final = "application/json"
+
+OnRequest = Callable[[str, str, str], None]
+
+_log = logging.getLogger(__name__)
+
+
+def nobody_counts(_verb: str, _plural: str, _outcome: str) -> None:
+    """The `on_request` of a caller that has no metrics."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request, as it may have to be sent twice."""
+
+    verb: str
+    method: str
+    path: str
+    plural: str = ""
+    about: str = ""
+    query: str = ""
+    body: Any = field(default=None, repr=False)
+    content_type: str = JSON
+    timeout: float = DEFAULT_TIMEOUT
+
+    @property
+    def title(self) -> str:
+        """What error texts call it."""
+        return " ".join(part for part in (self.verb, self.plural, self.about) if part)
+
+
+class Transport:
+    """Connections to one API server, as one user."""
+
+    def __init__(
+        self,
+        source: Source,
+        access: Access,
+        on_request: OnRequest,
+        clock: Callable[[], float],
+    ) -> None:
+        self._source = source
+        self._on_request = on_request
+        self._clock = clock
+        self._rereading = asyncio.Lock()
+        self._access = access
+        self._read_at = clock()
+        # Any: the package says that it is typed, and most of its client is not.
+        self._client: Any = ApiClient(access.configuration)
+        self._retired: Any = None
+
+    @property
+    def access(self) -> Access:
+        """What was read last; it may be about to be read again."""
+        return self._access
+
+    @property
+    def ssl_context(self) -> Any:
+        """TLS towards the API server."""
+        return self._client.rest_client.ssl_context
+
+    async def close(self) -> None:
+        """Close every connection. Calls under way fail as Unavailable."""
+        retired, self._retired = self._retired, None
+        for client in (self._client, retired):
+            if client is not None:
+                await client.close()
+
+    async def headers(self) -> dict[str, str]:
+        """Who we are, as headers; credentials that are due are read again first."""
+        access = await self._current()
+        headers = {"User-Agent": USER_AGENT, "Accept": JSON}
+        if access.authorization is not None:
+            headers["Authorization"] = access.authorization
+        return headers
+
+    async def document(self, call: Call) -> Any:
+        """Send a call and give back the JSON document in its answer."""
+        outcome = "cancelled"
+        try:
+            answer = await self._answer(call)
+            if not answer.ok:
+                raise as_error(call.title, call.plural, answer)
+            document = as_json(call.title, answer)
+            outcome = "ok"
+            return document
+        except KubeError as error:
+            outcome = error.outcome
+            raise
+        finally:
+            self._on_request(call.verb, call.plural, outcome)
+
+    async def _answer(self, call: Call) -> Answer:
+        headers = await self.headers()
+        asked_with = self._access
+        answer = await self._send(call, headers)
+        if answer.status != 401:
+            return answer
+        if not await self._reread(asked_with):
+            return answer
+        return await self._send(call, await self.headers())
+
+    async def _send(self, call: Call, headers: Mapping[str, str]) -> Answer:
+        """One request and its whole answer. Raises Unavailable when there is none."""
+        url = str(self._access.configuration.host).rstrip("/") + call.path
+        if call.query:
+            url = f"{url}?{call.query}"
+        limits = aiohttp.ClientTimeout(
+            total=call.timeout, sock_connect=min(_CONNECT_TIMEOUT, call.timeout)
+        )
+        try:
+            response = await self._client.rest_client.request(
+                call.method,
+                url,
+                headers={**headers, "Content-Type": call.content_type},
+                body=call.body,
+                _request_timeout=limits,
+            )
+            body: bytes = await response.read()
+            return Answer(response.status, body, response.headers.get("Retry-After"))
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, RuntimeError) as error:
+            # RuntimeError is what a closed session says. The cause is not chained: aiohttp's
+            # errors carry the request, and with it the header that says who we are.
+            failure = as_unavailable(
+                call.title, error, call.timeout, headers.get("Authorization", "").partition(" ")[2]
+            )
+        raise failure
+
+    async def _current(self) -> Access:
+        due = self._access.reread_after
+        if due is not None and self._clock() - self._read_at >= due:
+            await self._reread(self._access)
+        return self._access
+
+    async def _reread(self, known: Access) -> bool:
+        """Read the credentials again, unless somebody just did. Tells whether to try again."""
+        async with self._rereading:
+            if self._access is not known:
+                return True
+            try:
+                fresh = await self._source.load()
+            except Unauthorized as error:
+                # What we have may still be good. Wait a little before looking again, but do not
+                # wait the whole time: a projected token is replaced in several steps.
+                _log.warning("Credentials cannot be read again: %s", error.message)
+                self._read_at = self._clock() - (known.reread_after or 0.0) + _REREAD_PAUSE
+                return False
+            await self._use(fresh)
+            return True
+
+    async def _use(self, fresh: Access) -> None:
+        old, self._access = self._access, fresh
+        self._read_at = self._clock()
+        if fresh.connection == old.connection:
+            return
+        # Another server, CA or client certificate: new connections. Calls under way end on the
+        # old ones, which are closed at the next such change.
+        retired, self._retired = self._retired, self._client
+        self._client = ApiClient(fresh.configuration)
+        if retired is not None:
+            await retired.close()

@@ -1,0 +1,182 @@
+"""Who we are to an agentctl: signing keys, the public keys it checks by, and tokens.
+
+A `SigningKey` is an Ed25519 key with the scopes it may grant; its `kid` is a prefix of the RFC
+7638 thumbprint, so equal keys have equal names everywhere. `jwks` is what agentctl reads. A
+`Minter` signs short-lived tokens and hands the same one out again for half its life, because
+signing costs more than the rest of a call does.
+
+Where keys are stored is `signing`'s business; nothing here is read from or written to anywhere.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+
+from kandev_operator.clients.errors import SigningKeyUnusable
+from kandev_operator.contract.claims import ALGORITHM, ISSUER_OPERATOR, Claims, Scope
+
+SECRET_KEY: Final = "signing-key.pem"
+SECRET_SCOPES: Final = "scopes"
+ALL_SCOPES: Final = tuple(Scope)
+DEFAULT_LIFETIME: Final = 300
+_KID_CHARS: Final = 16
+_CACHED: Final = 20_000
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """A private key and what tokens signed with it may allow."""
+
+    private: Ed25519PrivateKey = field(repr=False, compare=False)
+    kid: str
+    scopes: tuple[Scope, ...] = ALL_SCOPES
+
+    @classmethod
+    def generate(cls, scopes: Iterable[Scope] = ALL_SCOPES) -> Self:
+        """Make a new key."""
+        return cls._of(Ed25519PrivateKey.generate(), scopes)
+
+    @classmethod
+    def from_secret_data(cls, data: Mapping[str, str]) -> Self:
+        """Read a Secret's `data`. Raises SigningKeyUnusable, without quoting any of it."""
+        try:
+            pem = base64.b64decode(data[SECRET_KEY], validate=True)
+            private = load_pem_private_key(pem, password=None)
+            listed = base64.b64decode(data.get(SECRET_SCOPES, ""), validate=True).decode()
+            scopes = [Scope(word) for word in listed.split()] or ALL_SCOPES
+        except (KeyError, ValueError, TypeError, binascii.Error, UnsupportedAlgorithm) as error:
+            problem = f"its {SECRET_KEY} or {SECRET_SCOPES} cannot be read"
+            problem = f"{problem} ({type(error).__name__})"
+        else:
+            if isinstance(private, Ed25519PrivateKey):
+                return cls._of(private, scopes)
+            problem = f"its {SECRET_KEY} is not an Ed25519 key"
+        raise SigningKeyUnusable(problem)
+
+    def to_secret_data(self) -> dict[str, str]:
+        """What to store as a Secret's `data`."""
+        pem = self.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        scopes = " ".join(self.scopes)
+        return {SECRET_KEY: _b64(pem), SECRET_SCOPES: _b64(scopes.encode())}
+
+    def jwk(self) -> dict[str, Any]:
+        """The public half, as agentctl reads it."""
+        return {
+            **_public_members(self.private),
+            "kid": self.kid,
+            "alg": ALGORITHM,
+            "use": "sig",
+            "kandev_scopes": [*self.scopes],
+        }
+
+    @classmethod
+    def _of(cls, private: Ed25519PrivateKey, scopes: Iterable[Scope]) -> Self:
+        return cls(private, _thumbprint(private)[:_KID_CHARS], tuple(scopes))
+
+
+def jwks(keys: Iterable[SigningKey]) -> dict[str, Any]:
+    """The document that agentctl checks tokens by: public keys and the scopes of each."""
+    return {"keys": [key.jwk() for key in sorted(keys, key=lambda key: key.kid)]}
+
+
+def jwks_text(keys: Iterable[SigningKey]) -> str:
+    """The same as text; equal keys make equal text."""
+    return json.dumps(jwks(keys), sort_keys=True, indent=2) + "\n"
+
+
+class Minter:
+    """Signs tokens with one key. `clock` gives seconds since the epoch."""
+
+    def __init__(
+        self, key: SigningKey, clock: Callable[[], float], issuer: str = ISSUER_OPERATOR
+    ) -> None:
+        self._key = key
+        self._clock = clock
+        self._issuer = issuer
+        self._cache: dict[tuple[object, ...], tuple[float, str]] = {}
+
+    @property
+    def kid(self) -> str:
+        """Which key signs."""
+        return self._key.kid
+
+    def mint(
+        self,
+        audience: str,
+        scopes: Iterable[Scope],
+        session: str | None = None,
+        term: int | None = None,
+        epoch: int | None = None,
+        lifetime: int = DEFAULT_LIFETIME,
+    ) -> str:
+        """A token for one audience, new or at most half its life old."""
+        granted = tuple(sorted(set(scopes)))
+        wanted = (audience, granted, session, term, epoch, lifetime)
+        now = self._clock()
+        known = self._cache.get(wanted)
+        # A clock that was set back makes what is kept look too new: then it is not used either.
+        if known is not None and 0 <= now - known[0] < lifetime / 2:
+            return known[1]
+        claims = Claims(
+            iss=self._issuer,
+            aud=audience,
+            iat=int(now),
+            exp=int(now) + lifetime,
+            scopes=granted,
+            session=session,
+            term=term,
+            epoch=epoch,
+        )
+        token = jwt.encode(
+            claims.model_dump(mode="json", exclude_none=True),
+            self._key.private,
+            algorithm=ALGORITHM,
+            headers={"kid": self._key.kid},
+        )
+        self._make_room(now)
+        self._cache[wanted] = (now, token)
+        return token
+
+    def _make_room(self, now: float) -> None:
+        if len(self._cache) < _CACHED:
+            return
+        fresh = {
+            wanted: kept
+            for wanted, kept in self._cache.items()
+            if 0 <= now - kept[0] < DEFAULT_LIFETIME / 2
+        }
+        self._cache = fresh if len(fresh) < _CACHED else {}
+
+
+def _public_members(private: Ed25519PrivateKey) -> dict[str, str]:
+    raw = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    return {"crv": "Ed25519", "kty": "OKP", "x": _b64url(raw)}
+
+
+def _thumbprint(private: Ed25519PrivateKey) -> str:
+    """RFC 7638: the hash of the required members alone, in order and without blanks."""
+    members = json.dumps(_public_members(private), sort_keys=True, separators=(",", ":"))
+    return _b64url(hashlib.sha256(members.encode()).digest())
+
+
+def _b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _b64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -1,0 +1,262 @@
+"""The options of `kandev-operator run`: how each is written, read, explained, and left out.
+
+One table, from which the parser, `--help` and the environment variables are made alike; a text is
+checked by the same reader wherever it came from, so an option and its variable are refused in the
+same words. What the options mean together is the business of `settings`.
+"""
+
+import argparse
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from kandev_operator import __version__
+
+ANY_HOST: Final = "*"
+LOG_FORMATS: Final = ("json", "text")
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+
+_DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_LEAST_LEASE_SECONDS: Final = 2
+
+
+def _namespace(text: str) -> str:
+    if not _DNS_LABEL.fullmatch(text):
+        raise ValueError(f"{text!r} is not a namespace's name")
+    return text
+
+
+def _name(text: str) -> str:
+    if not text or len(text) > 253 or not all(map(_DNS_LABEL.fullmatch, text.split("."))):
+        raise ValueError(f"{text!r} is not an object's name")
+    return text
+
+
+def _local(text: str) -> tuple[str, Path]:
+    namespace, sign, folder = text.partition("=")
+    if not sign:
+        raise ValueError(f"{text!r} is not NAMESPACE=FOLDER")
+    path = PurePosixPath(folder)
+    if not path.is_absolute() or path == PurePosixPath("/") or ".." in path.parts:
+        raise ValueError(f"{folder!r} is not an absolute path of a folder below /")
+    return _namespace(namespace), Path(path)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, sign, port = text.rpartition(":")
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not sign or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    return host or "0.0.0.0", int(port)
+
+
+def _host_pattern(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9*?.:_-]+", text.lower()):
+        raise ValueError(f"{text!r} is not a host, or a pattern of hosts like *.example.com")
+    return text.lower()
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not least <= int(text) <= 1_000_000:
+            raise ValueError(f"{text!r} is not a whole number of at least {least}")
+        return int(text)
+
+    return read
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 1_000_000:
+        raise ValueError(f"{text!r} is not a number of seconds above zero")
+    return seconds
+
+
+def _one_of(words: tuple[str, ...]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text.lower() not in words:
+            raise ValueError(f"{text!r} is not one of {', '.join(words)}")
+        return text.lower()
+
+    return read
+
+
+def _flag(text: str) -> bool:
+    if text.lower() in ("1", "true", "yes", "on"):
+        return True
+    if text.lower() in ("", "0", "false", "no", "off"):
+        return False
+    raise ValueError(f"{text!r} is not true or false")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: how it is written, what it means, and how its text becomes a value."""
+
+    flag: str
+    read: Callable[[str], Any]
+    help: str
+    metavar: str = ""
+    default: Any = None
+    default_words: str = ""
+    many: bool = False
+
+    @property
+    def dest(self) -> str:
+        return self.flag.lstrip("-").replace("-", "_")
+
+    @property
+    def variable(self) -> str:
+        return f"KANDEV_{self.dest.upper()}"
+
+
+OPTIONS: Final = (
+    Option(
+        "--namespace",
+        _namespace,
+        "watch these namespaces only",
+        "NS",
+        default=(),
+        default_words="all namespaces",
+        many=True,
+    ),
+    Option("--all-namespaces", _flag, "watch the whole cluster", default=False),
+    Option(
+        "--allow-local-executors",
+        _local,
+        "let Executors of this namespace run commands on this machine, in folders below this "
+        "one; refused inside a cluster",
+        "NS=FOLDER",
+        default=(),
+        default_words="none",
+        many=True,
+    ),
+    Option(
+        "--kubeconfig",
+        Path,
+        "how to reach the API server",
+        "FILE",
+        default_words="KUBECONFIG, else the pod's account, else ~/.kube/config",
+    ),
+    Option(
+        "--context",
+        str,
+        "which context of the kubeconfig",
+        "NAME",
+        default_words="its current context",
+    ),
+    Option(
+        "--lease-namespace",
+        _namespace,
+        "where the leader's Lease is",
+        "NS",
+        default_words="POD_NAMESPACE, else the first --namespace, else 'default'",
+    ),
+    Option("--lease-name", _name, "what the leader's Lease is called", "NAME", "kandev-operator"),
+    Option(
+        "--lease-seconds",
+        _whole(_LEAST_LEASE_SECONDS),
+        "how long a leader that vanished keeps its place",
+        "SECONDS",
+        15,
+    ),
+    Option(
+        "--listen",
+        _address,
+        "where /healthz, /readyz and /metrics are served; port 0 takes a free one",
+        "HOST:PORT",
+        ("0.0.0.0", 8080),
+        "0.0.0.0:8080",
+    ),
+    Option("--workers", _whole(1), "how many objects are worked on at once", "N", 16),
+    Option("--sweep-seconds", _seconds, "how often everything is listed again", "SECONDS", 300.0),
+    Option(
+        "--probe-seconds",
+        _seconds,
+        "how often an executor without a pod is probed",
+        "SECONDS",
+        10.0,
+    ),
+    Option(
+        "--log-format",
+        _one_of(LOG_FORMATS),
+        "one JSON object a line, or lines for people",
+        "json|text",
+        default_words="json inside a cluster, else text",
+    ),
+    Option("--log-level", _one_of(LOG_LEVELS), "how much is logged", "|".join(LOG_LEVELS), "info"),
+    Option(
+        "--identity",
+        str,
+        "this process's name in the Lease, before a random suffix",
+        "NAME",
+        default_words="POD_NAME, else HOSTNAME",
+    ),
+    Option(
+        "--allow-remote-host",
+        _host_pattern,
+        "hosts that Executors of runtime Remote may point at, by https; by http only where the "
+        "host is a loopback address",
+        "HOST-PATTERN",
+        default=(ANY_HOST,),
+        default_words="any host",
+        many=True,
+    ),
+)
+
+
+def parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
+    """Build the program's parser and that of its one command, which all errors are told by."""
+    parser = argparse.ArgumentParser(
+        prog="kandev-operator",
+        description="Keeps coding agents' sessions alive as Kubernetes objects.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="run")
+    run = commands.add_parser(
+        "run",
+        help="run the operator until it is told to stop",
+        description="Runs the operator. Every option may also be given as an environment "
+        "variable, lists separated by commas; the option wins.",
+        allow_abbrev=False,
+    )
+    for option in OPTIONS:
+        words = option.default_words or ("off" if option.default is False else option.default)
+        about = f"{option.help} (default: {words}; {option.variable})".replace("%", "%%")
+        # Texts are checked in `value_of`, so that an option and its variable are refused alike.
+        if option.read is _flag:
+            run.add_argument(option.flag, action="store_const", const="true", help=about)
+        elif option.many:
+            run.add_argument(
+                option.flag, action="extend", nargs="+", metavar=option.metavar, help=about
+            )
+        else:
+            run.add_argument(option.flag, metavar=option.metavar, help=about)
+    return parser, run
+
+
+def value_of(
+    option: Option,
+    given: Mapping[str, Any],
+    environ: Mapping[str, str],
+    run: argparse.ArgumentParser,
+) -> Any:
+    """One option's value: as given, else from the environment, else the default."""
+    source, text = option.flag, given[option.dest]
+    if text is None:
+        source, text = option.variable, environ.get(option.variable, "").strip() or None
+    if text is None:
+        return option.default
+    try:
+        if option.many:
+            texts = re.split(r"[,\s]+", text.strip(", ")) if isinstance(text, str) else text
+            return tuple(dict.fromkeys(option.read(one) for one in texts))
+        return option.read(text)
+    except ValueError as problem:
+        run.error(f"{source}: {problem}")

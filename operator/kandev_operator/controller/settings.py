@@ -1,0 +1,149 @@
+"""What the operator was told when it was started: options and environment, as one frozen value.
+
+`parse` is a function of its two arguments; it opens no file and asks nobody. An option that is
+given wins over its variable, a variable over the default, and `--help` names all three. Options
+that contradict each other are refused before anything runs, with a sentence that says which.
+
+What may be asked of an address in an Executor (`remote_refusal`) is answered here too, because
+the answer is made of nothing but an option.
+"""
+
+import argparse
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from kandev_operator.controller.options import OPTIONS, parsers, value_of
+
+_IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every option of `kandev-operator run`, checked."""
+
+    namespaces: tuple[str, ...]
+    """Watched namespaces; empty means all of them."""
+    local_executors: Mapping[str, Path]
+    """Where an Executor may run on this machine: namespace to root folder."""
+    kubeconfig: Path | None
+    context: str | None
+    lease_namespace: str
+    lease_name: str
+    lease_seconds: int
+    listen_host: str
+    listen_port: int
+    workers: int
+    sweep_seconds: float
+    probe_seconds: float
+    log_format: str
+    log_level: str
+    identity: str
+    """Who this is, for people. The Lease adds a suffix of its own for each process."""
+    remote_hosts: tuple[str, ...]
+    in_cluster: bool
+
+    @property
+    def all_namespaces(self) -> bool:
+        """Whether the whole cluster is watched."""
+        return not self.namespaces
+
+    def remote_refusal(self, url: str) -> str | None:
+        """Say why an Executor may not point at this URL; None when it may."""
+        try:
+            parts = urlsplit(url)
+            host = (parts.hostname or "").rstrip(".")
+            _ = parts.port  # reading it is what checks it
+        except ValueError:
+            return "the URL cannot be read"
+        if not host:
+            return "the URL names no host"
+        if parts.username is not None or parts.password is not None:
+            return "the URL must not hold credentials"
+        if parts.scheme not in ("http", "https"):
+            return "the URL must begin with https://"
+        if parts.scheme == "http" and not _is_loopback(host):
+            return "http is for loopback addresses only; use https"
+        if not any(fnmatchcase(host, pattern) for pattern in self.remote_hosts):
+            return f"the operator's --allow-remote-host does not include {host}"
+        return None
+
+
+def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
+    """Read the command line after the program's name. Ends the program where it makes no sense."""
+    parser, run = parsers()
+    given = vars(parser.parse_args(argv))
+    values = {option.dest: value_of(option, given, environ, run) for option in OPTIONS}
+    _settle_scope(values, given, run)
+    in_cluster = bool(environ.get(_IN_CLUSTER))
+    _refuse_contradictions(values, in_cluster, run)
+    namespaces: tuple[str, ...] = values["namespace"]
+    host, port = values["listen"]
+    return Settings(
+        namespaces=namespaces,
+        local_executors=MappingProxyType(dict(values["allow_local_executors"])),
+        kubeconfig=values["kubeconfig"],
+        context=values["context"],
+        lease_namespace=values["lease_namespace"]
+        or environ.get("POD_NAMESPACE")
+        or (namespaces[0] if namespaces else "default"),
+        lease_name=values["lease_name"],
+        lease_seconds=values["lease_seconds"],
+        listen_host=host,
+        listen_port=port,
+        workers=values["workers"],
+        sweep_seconds=values["sweep_seconds"],
+        probe_seconds=values["probe_seconds"],
+        log_format=values["log_format"] or ("json" if in_cluster else "text"),
+        log_level=values["log_level"],
+        identity=values["identity"]
+        or environ.get("POD_NAME")
+        or environ.get("HOSTNAME")
+        or "kandev-operator",
+        remote_hosts=values["allow_remote_host"],
+        in_cluster=in_cluster,
+    )
+
+
+def _settle_scope(
+    values: dict[str, Any], given: Mapping[str, Any], run: argparse.ArgumentParser
+) -> None:
+    """Make sense of the two options that say what is watched: one alone is what they agree on."""
+    if not (values["namespace"] and values["all_namespaces"]):
+        return
+    if (given["namespace"] is None) == (given["all_namespaces"] is None):
+        run.error("--namespace and --all-namespaces contradict each other: give one of them")
+    if given["namespace"] is None:  # the variable names some, the command line says all
+        values["namespace"] = ()
+
+
+def _refuse_contradictions(
+    values: Mapping[str, Any], in_cluster: bool, run: argparse.ArgumentParser
+) -> None:
+    """Refuse what can be read but cannot be meant."""
+    local = values["allow_local_executors"]
+    if local and in_cluster:
+        run.error(
+            "--allow-local-executors is refused inside a cluster: it would run agents in the "
+            "operator's own pod, beside its credentials"
+        )
+    if len({namespace for namespace, _ in local}) < len(local):
+        run.error("--allow-local-executors: a namespace has one folder only")
+    watched = values["namespace"]
+    for namespace, _ in local:
+        if watched and namespace not in watched:
+            run.error(f"--allow-local-executors: {namespace} is not among --namespace")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,123 @@
+"""What a plan may ask to be done. Each action is idempotent or fenced; `controller.act` does it.
+
+A closed union: `match` over it ends in `assert_never`, so a new action fails the type check until
+somebody carries it out. Actions are done in order, before the status of the same plan is written;
+what must not happen twice stands in status as an intent before its action appears in a plan.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from kandev_operator.core.observed import TokenSeen
+
+
+@dataclass(frozen=True, slots=True)
+class CreateExecutor:
+    """Make the executor of a session's template. Its name is a function of the session's UID."""
+
+    manifest: dict[str, Any] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigureAgent:
+    """PUT the agent: which session is served and what to run for it. No effect when unchanged."""
+
+    epoch: int
+    adopt_from: str | None = None
+    """The UID this session had before it was made again under the same name."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartAgent:
+    """Open the conversation anew or resume it. The same operation id is never done twice."""
+
+    operation_id: str
+    epoch: int
+    mode: Literal["new", "resume"]
+    timeout_seconds: int
+    token: TokenSeen | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StopAgent:
+    """End the agent gently; the workspace stays served."""
+
+    operation_id: str
+    epoch: int
+    session_uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendFirstPrompt:
+    """Hand over the first prompt. Its id makes a repetition harmless."""
+
+    prompt_id: str
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreToken:
+    """Keep the token in the session's Secret, unless that holds a higher epoch."""
+
+    secret_name: str
+    token: TokenSeen
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class RetireToken:
+    """A fresh start: the Secret gets the new epoch and no token; the old one becomes previous."""
+
+    secret_name: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptTerm:
+    """agentctl has seen a higher term: raise the Lease past it, if we truly lead."""
+
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSession:
+    """The time to live of a finished session is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteExecutor:
+    """An executor whose session is positively gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetFinalizer:
+    """Add or remove `kandev.dev/cleanup` on an executor."""
+
+    present: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StartProcess:
+    """Start agentctl on this machine, under the instance id that status pins."""
+
+    instance_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopProcess:
+    """End the agentctl process of a local executor, and what it left running."""
+
+
+SessionAction = (
+    CreateExecutor
+    | ConfigureAgent
+    | StartAgent
+    | StopAgent
+    | SendFirstPrompt
+    | StoreToken
+    | RetireToken
+    | AdoptTerm
+    | DeleteSession
+)
+ExecutorAction = DeleteExecutor | SetFinalizer | StartProcess | StopProcess | StopAgent | AdoptTerm
+Action = SessionAction | ExecutorAction

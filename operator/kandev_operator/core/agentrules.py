@@ -1,0 +1,187 @@
+"""Rules of a session whose agentctl answers, up to the agent that lives.
+
+In this order: what fences us out, whose workspace it is, a wish for a fresh start, the modes
+without an agent, and the agent that lives, which is only ever attached to. What follows when no
+agent lives stands in `resuming`.
+"""
+
+from datetime import datetime, timedelta
+
+from kandev_operator.api.conditions import FALSE
+from kandev_operator.api.reasons import (
+    AgentReadyReason,
+    ReadyReason,
+    StalledReason,
+    WorkspaceReadyReason,
+)
+from kandev_operator.api.session import IntentKind, OperatingMode, SessionState
+from kandev_operator.core import lifecycle
+from kandev_operator.core.actions import AdoptTerm, SendFirstPrompt
+from kandev_operator.core.intents import (
+    GUARD,
+    begin,
+    handled,
+    journal_epoch,
+    must_stop,
+    report_of,
+    same_name,
+    stopping,
+)
+from kandev_operator.core.observed import AgentPhase, Found, SessionObserved
+from kandev_operator.core.verdict import AT_ONCE, Verdict, failed, reached, underway
+
+
+def fenced_out(o: SessionObserved, _now: datetime) -> Verdict | None:
+    """agentctl has seen a higher term or epoch: a restored API server, or a newer leader."""
+    if report_of(o).term > o.term:
+        return Verdict(
+            ready=FALSE,
+            reason="",
+            message="",
+            hold=True,
+            actions=(AdoptTerm(report_of(o).term),),
+            requeue=AT_ONCE,
+        )
+    if journal_epoch(o) > (o.session.status.epoch or 0):
+        return underway(
+            AgentReadyReason.WAITING_FOR_EXECUTOR,
+            "Taking over the epoch that the workspace remembers.",
+            None,
+            changes={"epoch": journal_epoch(o)},
+            agent_running=o.own_report.is_live if o.own_report else None,
+            requeue=AT_ONCE,
+        )
+    return None
+
+
+def workspace_taken(o: SessionObserved, _now: datetime) -> Verdict | None:
+    """Another session's agent lives on these files, or the journal cannot be used."""
+    report = report_of(o)
+    foreign = report.session_uid not in (None, o.session.metadata.uid)
+    if foreign and (report.is_live or (report.has_process and not same_name(o))):
+        return failed(
+            WorkspaceReadyReason.WORKSPACE_IN_USE,
+            f"The workspace still holds the agent of session {report.session_name}.",
+            retry_at=None,
+            requeue=GUARD,
+        )
+    if report.journal_state == "unreadable":
+        return failed(
+            WorkspaceReadyReason.JOURNAL_UNREADABLE,
+            "agentctl cannot read its journal; no agent is started on it. "
+            + report.journal_message,
+            retry_at=None,
+            requeue=timedelta(seconds=30),
+        )
+    return None
+
+
+def fresh_start_wanted(o: SessionObserved, _now: datetime) -> Verdict | None:
+    """A fresh-start wish: a new conversation, whatever the old one does."""
+    wanted = lifecycle.fresh_start_wished(o.session)
+    if not wanted or o.session.spec.operating_mode is not OperatingMode.RUNNING:
+        return None
+    return begin(o, IntentKind.FRESH_START, "A fresh start was asked for.", attempt=1)
+
+
+def without_agent(o: SessionObserved, now: datetime) -> Verdict | None:
+    """Suspended and WorkspaceOnly: the agent is ended gently, the workspace stays."""
+    wanted = lifecycle.wanted(o.session, o.task, now)
+    if wanted.mode is OperatingMode.WORKSPACE_ONLY:
+        return _workspace_only(o)
+    if wanted.mode is not OperatingMode.SUSPENDED:
+        return None
+    if must_stop(o):
+        return stopping(o)
+    return resting(o, wanted.suspended_reason)
+
+
+def resting(o: SessionObserved, reason: str) -> Verdict:
+    """Suspended: no agent, the workspace kept."""
+    calm = {SessionState.RUNNING, SessionState.STARTING, SessionState.ERROR}
+    state = SessionState.WAITING_FOR_INPUT if o.session.status.state in calm else None
+    if o.session.status.state in (None, SessionState.CREATED):
+        state = SessionState.CREATED
+    return reached(
+        ReadyReason.SUSPENDED,
+        "The session rests; its workspace and its conversation are kept.",
+        state,
+        agent=(FALSE, AgentReadyReason.NO_AGENT_WANTED, "The session is suspended."),
+        changes={"suspended": reason, **handled(o)},
+    )
+
+
+def _workspace_only(o: SessionObserved) -> Verdict:
+    profile = o.profile.value.profile if isinstance(o.profile, Found) else None
+    able = report_of(o).capabilities.supports_workspace_only
+    if able is False or (profile is not None and not profile.spec.supports_workspace_only):
+        return failed(
+            StalledReason.MODE_NOT_SUPPORTED,
+            "This agent or its profile does not support operatingMode WorkspaceOnly.",
+            retry_at=None,
+        )
+    if must_stop(o):
+        return stopping(o)
+    calm = o.session.status.state in (SessionState.RUNNING, SessionState.ERROR, "STARTING")
+    return reached(
+        ReadyReason.WORKSPACE_SERVED,
+        "Shell, files and git can be used; no agent runs.",
+        SessionState.WAITING_FOR_INPUT if calm else None,
+        agent=(FALSE, AgentReadyReason.NO_AGENT_WANTED, "The session is workspace-only."),
+        changes=handled(o),
+    )
+
+
+def attached(o: SessionObserved, now: datetime) -> Verdict | None:
+    """A live agent is only ever attached to, whatever else is true of it."""
+    report = o.own_report
+    if report is None or not report.is_live:
+        return None
+    if fresh_start_pending(o):
+        return None
+    more: dict[str, object] = {"agent_running": True, "changes": handled(o)}
+    if (prompt := _first_prompt(o)) is not None:
+        more["actions"] = (prompt,)
+        more["requeue"] = GUARD
+    left = lifecycle.wanted(o.session, o.task, now).look_again
+    if left is not None:
+        more.setdefault("requeue", left)
+    if report.phase is AgentPhase.RUNNING:
+        waits = report.turn is not None and report.turn.awaiting_permission
+        reason = AgentReadyReason.AWAITING_PERMISSION if waits else AgentReadyReason.TURN_RUNNING
+        said = "The agent waits for a permission." if waits else "The agent works on a prompt."
+        return reached(
+            ReadyReason.TURN_RUNNING,
+            "The agent works on a prompt.",
+            SessionState.RUNNING,
+            agent=(FALSE, reason, said),
+            **more,
+        )
+    said = "The agent is idle and waits for a prompt."
+    return reached(
+        ReadyReason.AGENT_READY,
+        said,
+        SessionState.WAITING_FOR_INPUT,
+        agent=("True", AgentReadyReason.AGENT_READY, said),
+        **more,
+    )
+
+
+def _first_prompt(o: SessionObserved) -> SendFirstPrompt | None:
+    """The first prompt, unless its id is known to have been accepted, here or in the journal."""
+    prompt = o.session.spec.prompt
+    if prompt is None or report_of(o).fate(prompt.id) is not None:
+        return None
+    known = o.session.status.first_prompt
+    if known is not None and known.id == prompt.id and known.fate is not None:
+        return None
+    if not isinstance(o.first_prompt, Found):
+        return None
+    return SendFirstPrompt(prompt.id, o.first_prompt.value)
+
+
+def fresh_start_pending(o: SessionObserved) -> bool:
+    intent = o.session.status.intent
+    if intent is None or intent.kind != IntentKind.FRESH_START:
+        return False
+    return report_of(o).operation(intent.operation_id) is None

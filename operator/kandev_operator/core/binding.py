@@ -1,0 +1,278 @@
+"""Rules of a session on its way to a usable executor: references, choice, binding, readiness.
+
+Binding is the protocol of volumes and claims. The session's pass writes status.executorRef, the
+executor's pass answers with status.sessionRef, and nobody acts before both point at each other;
+a guarded write on one side alone would let two executors take one session.
+"""
+
+from datetime import datetime, timedelta
+
+from kandev_operator.api import conditions, group
+from kandev_operator.api.conditions import UNKNOWN
+from kandev_operator.api.executor import Executor, ExecutorState
+from kandev_operator.api.meta import ObjectMeta, OwnerReference
+from kandev_operator.api.reasons import (
+    AgentReadyReason,
+    ExecutorReadyReason,
+    ReadyReason,
+    ReconcilingReason,
+    StalledReason,
+)
+from kandev_operator.api.refs import ObjectRef
+from kandev_operator.api.session import IntentKind, SessionState, TaskSession
+from kandev_operator.api.timestamps import moment
+from kandev_operator.core.actions import CreateExecutor
+from kandev_operator.core.observed import Answer, Found, Missing, SessionObserved
+from kandev_operator.core.verdict import (
+    AT_ONCE,
+    NewIntent,
+    Verdict,
+    hold,
+    underway,
+)
+
+PATIENCE = timedelta(seconds=60)
+"""Git applies in any order: a missing reference is waited for this long before it stalls."""
+
+
+def executor_of(o: SessionObserved) -> Executor | None:
+    """The executor that status points at, if it is there and still the one that was meant."""
+    ref = o.session.status.executor_ref
+    if ref is None or not isinstance(o.executor, Found):
+        return None
+    return o.executor.value if o.executor.value.metadata.uid == ref.uid else None
+
+
+def is_bound(o: SessionObserved) -> bool:
+    """Both sides point at each other."""
+    executor = executor_of(o)
+    ref = executor.status.session_ref if executor else None
+    return ref is not None and ref.uid == o.session.metadata.uid
+
+
+def references(o: SessionObserved, now: datetime) -> Verdict | None:
+    """Task and profile must be there before anything is begun."""
+    if isinstance(o.task, Missing):
+        name = o.session.spec.task_ref.name
+        return _awaited(o, now, ReconcilingReason.TASK_MISSING, "Task", name)
+    if isinstance(o.profile, Missing):
+        name = o.session.spec.agent_profile_ref.name
+        return _awaited(o, now, ReconcilingReason.PROFILE_MISSING, "AgentProfile", name)
+    if isinstance(o.profile, Found) and o.profile.value.unresolved:
+        return _stuck(o, StalledReason.SECRET_MISSING, o.profile.value.unresolved)
+    if not (isinstance(o.task, Found) and isinstance(o.profile, Found)):
+        return hold(timedelta(seconds=5))
+    return None
+
+
+def choose_executor(o: SessionObserved, now: datetime) -> Verdict | None:
+    """Point at an executor: the one named, or one made for this session."""
+    if o.session.status.executor_ref is not None and executor_of(o) is not None:
+        return None
+    if isinstance(o.executor, Found):
+        return _point_at(o, o.executor.value, now)
+    if o.failed is not None and o.failed.action == CreateExecutor.__name__:
+        return _not_made(o, now)
+    choice = o.session.spec.executor
+    if choice.ref is not None:
+        return _awaited(o, now, ReconcilingReason.EXECUTOR_MISSING, "Executor", choice.ref.name)
+    if not isinstance(o.executor, Missing):
+        return hold(timedelta(seconds=5))
+    manifest = desired_executor(o.session).manifest()
+    return Verdict(
+        ready=UNKNOWN, reason="", message="", hold=True, actions=(CreateExecutor(manifest),)
+    )
+
+
+def desired_executor(session: TaskSession) -> Executor:
+    """The executor that a session's template asks for. A function of the session alone."""
+    template = session.spec.executor.template
+    assert template is not None, "only sessions with a template have a desired executor"
+    labels = {group.LABEL_SESSION_UID: session.metadata.uid}
+    extra = template.metadata
+    body = {
+        "metadata": ObjectMeta(
+            name=executor_name(session),
+            namespace=session.metadata.namespace,
+            labels={**(extra.labels if extra else {}), **labels},
+            annotations=dict(extra.annotations) if extra else {},
+            owner_references=(session.owner_reference(),),
+            finalizers=(group.FINALIZER,) if template.spec.pod is None else (),
+        ).dump(),
+        "spec": template.spec.dump(),
+    }
+    return Executor.from_body(body)
+
+
+def executor_name(session: TaskSession) -> str:
+    """The name of the executor that belongs to this session: a reference, or made from its UID."""
+    choice = session.spec.executor
+    if choice.ref is not None:
+        return choice.ref.name
+    return group.made_name(session.metadata.name, session.metadata.uid)
+
+
+def owner_of(executor: Executor) -> OwnerReference | None:
+    """The session that this executor was made for."""
+    owner = executor.metadata.controller
+    return owner if owner is not None and owner.kind == group.TASK_SESSION else None
+
+
+def _point_at(o: SessionObserved, executor: Executor, now: datetime) -> Verdict:
+    """Write executorRef; with it the intent, where the first step is clear already."""
+    ref = ObjectRef(name=executor.metadata.name, uid=executor.metadata.uid)
+    if executor.metadata.is_deleting:
+        return underway(
+            ExecutorReadyReason.EXECUTOR_STARTING,
+            f"Executor {ref.name} is being deleted; a new one follows.",
+            None,
+            progressing=ReconcilingReason.WAITING_FOR_EXECUTOR,
+        )
+    held = executor.status.session_ref
+    if held is not None and held.uid != o.session.metadata.uid:
+        return _busy(o, executor, changes={"executor_ref": ref})
+    fresh = o.session.status.intent is None and o.session.status.resume_token_ref is None
+    return underway(
+        AgentReadyReason.WAITING_FOR_EXECUTOR,
+        f"Waiting for executor {ref.name} to become ready.",
+        SessionState.STARTING,
+        progressing=ReconcilingReason.WAITING_FOR_EXECUTOR,
+        changes={"executor_ref": ref},
+        intent=NewIntent(IntentKind.START, 1) if fresh else None,
+    )
+
+
+def waiting_for_binding(o: SessionObserved, _now: datetime) -> Verdict | None:
+    """The executor has not answered yet, or holds another session."""
+    executor = executor_of(o)
+    if executor is None or is_bound(o):
+        return None
+    held = executor.status.session_ref
+    if held is not None:
+        return _busy(o, executor)
+    if executor.spec.drain:
+        return _stuck(
+            o,
+            ExecutorReadyReason.EXECUTOR_DRAINING,
+            f"Executor {executor.metadata.name} is drained and takes nobody in.",
+        )
+    return underway(
+        AgentReadyReason.WAITING_FOR_EXECUTOR,
+        f"Waiting for executor {executor.metadata.name} to become ready.",
+        _starting(o),
+        progressing=ReconcilingReason.WAITING_FOR_EXECUTOR,
+    )
+
+
+def executor_not_ready(o: SessionObserved, now: datetime) -> Verdict | None:
+    """What the executor's own conditions say, handed on; nothing is concluded from silence."""
+    executor = executor_of(o)
+    if executor is None or not is_bound(o):
+        return None
+    if o.probe.answer is Answer.NOT_TRIED and executor.status.state == ExecutorState.READY:
+        return hold()
+    agentctl = conditions.get(executor.status.conditions, "AgentctlReady")
+    if executor.status.state == ExecutorState.ERROR:
+        return _executor_failed(executor)
+    if agentctl is not None and agentctl.is_true:
+        if o.report is not None:
+            return None
+        return hold()
+    known_before = o.session.status.state not in (None, SessionState.CREATED, SessionState.ERROR)
+    reason = agentctl.reason if agentctl else ExecutorReadyReason.EXECUTOR_STARTING
+    message = (agentctl.message if agentctl else "") or "The executor is on its way."
+    return Verdict(
+        ready=UNKNOWN if agentctl is not None and known_before else "False",
+        reason=str(reason),
+        message=message,
+        state=None if known_before else SessionState.STARTING,
+        agent=(UNKNOWN, AgentReadyReason.AGENT_UNKNOWN, message),
+        progressing=ReconcilingReason.WAITING_FOR_EXECUTOR,
+        agent_running=None,
+        quiet=reason in (ExecutorReadyReason.EXECUTOR_STARTING, "Starting"),
+    )
+
+
+def _executor_failed(executor: Executor) -> Verdict:
+    ready = conditions.get(executor.status.conditions, "Ready")
+    stalled = conditions.get(executor.status.conditions, "Stalled")
+    reason = ready.reason if ready else ReadyReason.EXECUTOR_NOT_READY
+    message = executor.status.error_message or (ready.message if ready else "")
+    at = executor.status.next_attempt_at
+    return Verdict(
+        ready="False",
+        reason=str(reason),
+        message=message.partition(": ")[2] or message,
+        state=SessionState.ERROR,
+        stalled=stalled is not None,
+        progressing=None if stalled else ReconcilingReason.RETRYING,
+        retry_at=moment(at) if at else None,
+        agent=(UNKNOWN, AgentReadyReason.AGENT_UNKNOWN, "The executor cannot be asked."),
+        agent_running=None,
+    )
+
+
+def _busy(o: SessionObserved, executor: Executor, **more: object) -> Verdict:
+    held = executor.status.session_ref
+    return underway(
+        ExecutorReadyReason.EXECUTOR_BUSY,
+        f"Executor {executor.metadata.name} holds session {held.name if held else '?'}; "
+        "this one waits its turn.",
+        SessionState.CREATED if o.session.status.state in (None, SessionState.CREATED) else None,
+        progressing=ReconcilingReason.WAITING_FOR_EXECUTOR,
+        **more,
+    )
+
+
+def _starting(o: SessionObserved) -> SessionState | None:
+    return SessionState.STARTING if o.session.status.state in (None, "CREATED", "ERROR") else None
+
+
+def _awaited(o: SessionObserved, now: datetime, reason: str, kind: str, name: str) -> Verdict:
+    """A missing reference: Reconciling for a while, then Stalled; recovers when it appears."""
+    message = f"{kind} {name} does not exist in namespace {o.session.metadata.namespace}."
+    if conditions.is_true(o.session.status.conditions, "Stalled"):
+        return _stuck(o, reason, message)
+    waiting = conditions.get(o.session.status.conditions, "Reconciling")
+    began = waiting.last_transition_time if waiting and waiting.reason == reason else None
+    left = PATIENCE if began is None else moment(began) + PATIENCE - now
+    if left <= AT_ONCE:
+        return _stuck(o, reason, message)
+    state = _waiting_state(o)
+    return underway(str(reason), message, state, requeue=left, agent_running=_last_known(o))
+
+
+def _stuck(o: SessionObserved, reason: str, message: str) -> Verdict:
+    return Verdict(
+        ready="False",
+        reason=str(reason),
+        message=message,
+        state=SessionState.ERROR,
+        stalled=True,
+        agent_running=_last_known(o),
+    )
+
+
+def _not_made(o: SessionObserved, now: datetime) -> Verdict:
+    assert o.failed is not None
+    return Verdict(
+        ready="False",
+        reason=o.failed.reason,
+        message=o.failed.message,
+        state=SessionState.ERROR,
+        stalled=o.failed.fatal,
+        progressing=None if o.failed.fatal else ReconcilingReason.RETRYING,
+        retry_at=None if o.failed.fatal else now + timedelta(seconds=30),
+        requeue=timedelta(seconds=30),
+    )
+
+
+def _waiting_state(o: SessionObserved) -> SessionState | None:
+    return SessionState.CREATED if o.session.status.state in (None, "CREATED", "ERROR") else None
+
+
+def _last_known(o: SessionObserved) -> bool | None:
+    """Before an executor was chosen there is surely no agent; later only a report can tell."""
+    if o.session.status.executor_ref is None:
+        return False
+    return o.own_report.is_live if o.own_report is not None else None

@@ -1,0 +1,292 @@
+"""What is to be done for an Executor: its ends first, then who is in it, then its process.
+
+`decide_executor` answers in one order: an executor that is being deleted or whose session is
+gone; one that may not run here; its finalizer; who is bound; whether its agentctl process must be
+started, stopped or made anew (LocalStandalone); and what the newest look at agentctl means. The
+instance id is pinned in status before the process is started, so that a leader that takes over in
+between finds the one process and starts no second.
+"""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from kandev_operator.api import conditions, group
+from kandev_operator.api.conditions import FALSE, UNKNOWN
+from kandev_operator.api.executor import ExecutorState, ExecutorStatus, Runtime
+from kandev_operator.api.reasons import AgentctlReadyReason
+from kandev_operator.api.timestamps import moment, rfc3339
+from kandev_operator.core import backoff, executorstatus, probes
+from kandev_operator.core.actions import (
+    Action,
+    AdoptTerm,
+    DeleteExecutor,
+    SetFinalizer,
+    StartProcess,
+    StopAgent,
+    StopProcess,
+)
+from kandev_operator.core.executorstatus import Life
+from kandev_operator.core.observed import (
+    Answer,
+    ExecutorObserved,
+    Found,
+    Missing,
+    ProcessSeen,
+    Unreadable,
+)
+from kandev_operator.core.occupancy import Occupancy, is_made, occupancy
+from kandev_operator.core.probes import Health, Limits
+from kandev_operator.core.verdict import AT_ONCE, Plan
+
+DEFAULT_LIMITS: Final = Limits(start=timedelta(seconds=600), grace=timedelta(seconds=60))
+LOOK_AGAIN: Final = timedelta(seconds=30)
+REMOTE_RELEASE: Final = timedelta(seconds=30)
+"""A remote agentctl that cannot be told to stop does not hold up its executor's deletion longer."""
+SETTLED: Final = timedelta(seconds=60)
+
+
+def decide_executor(o: ExecutorObserved, now: datetime) -> Plan[ExecutorStatus]:
+    """The plan for an executor. Pure and total."""
+    ended = _ending(o, now)
+    if ended is not None:
+        return ended
+    if o.problem is not None and o.problem.reason == AgentctlReadyReason.NOT_ALLOWED:
+        life = _problem(o)
+        nobody = Occupancy(o.executor.status.session_ref, "NotBound", o.problem.message)
+        return executorstatus.plan(o, nobody, life, now)
+    report = o.probe.report if o.probe.answer is Answer.WELL else None
+    if report is not None and report.term > o.term:
+        return Plan(actions=(AdoptTerm(report.term),), requeue=AT_ONCE)
+    held = occupancy(o, now)
+    life = _life(o, held, now)
+    if _lacks_finalizer(o):
+        life = replace(life, actions=(SetFinalizer(present=True), *life.actions))
+    return executorstatus.plan(o, held, life, now)
+
+
+def _lacks_finalizer(o: ExecutorObserved) -> bool:
+    pod = o.executor.spec.runtime is Runtime.POD
+    return not pod and group.FINALIZER not in o.executor.metadata.finalizers
+
+
+def _ending(o: ExecutorObserved, now: datetime) -> Plan[ExecutorStatus] | None:
+    """Being deleted, or made for a session that is positively gone."""
+    meta = o.executor.metadata
+    if not meta.is_deleting:
+        orphan = is_made(o.executor) and isinstance(o.owner, Missing)
+        return Plan(actions=(DeleteExecutor(),), requeue=LOOK_AGAIN) if orphan else None
+    if group.FINALIZER not in meta.finalizers:
+        return Plan()
+    free = Plan[ExecutorStatus](actions=(SetFinalizer(present=False),))
+    if o.executor.spec.runtime is Runtime.LOCAL_STANDALONE:
+        if isinstance(o.process, Missing) or o.problem is not None:
+            return free
+        if isinstance(o.process, Unreadable):
+            return Plan(requeue=LOOK_AGAIN)
+        return Plan(actions=(StopProcess(),), requeue=timedelta(seconds=1))
+    return _end_remote(o, now) or free
+
+
+def _end_remote(o: ExecutorObserved, now: datetime) -> Plan[ExecutorStatus] | None:
+    """Have a remote agent stopped before its executor goes; None when nothing holds it up."""
+    since = moment(o.executor.metadata.deletion_timestamp or rfc3339(now))
+    held, report = o.executor.status.session_ref, o.probe.report
+    if held is None or now >= since + REMOTE_RELEASE:
+        return None
+    if o.probe.answer is not Answer.WELL or report is None:
+        return Plan(requeue=since + REMOTE_RELEASE - now)
+    if report.session_uid != held.uid or not report.has_process:
+        return None
+    stop = StopAgent(f"{held.uid}-{report.epoch}-deleted"[:128], report.epoch, held.uid)
+    return Plan(actions=(stop,), requeue=timedelta(seconds=2))
+
+
+def limits_of(o: ExecutorObserved) -> Limits:
+    """The bound (or next) session's limits of time."""
+    session = o.bound.value if isinstance(o.bound, Found) else o.claimant
+    if session is None:
+        return DEFAULT_LIMITS
+    lifecycle = session.spec.lifecycle
+    return Limits(
+        start=timedelta(seconds=lifecycle.start_timeout_seconds),
+        grace=timedelta(seconds=lifecycle.unreachable_grace_seconds),
+    )
+
+
+def _life(o: ExecutorObserved, held: Occupancy, now: datetime) -> Life:
+    if o.problem is not None:
+        return _problem(o)
+    if o.executor.spec.runtime is Runtime.LOCAL_STANDALONE:
+        wanted = held.session_ref is not None or not is_made(o.executor)
+        if not wanted:
+            return _put_to_rest(o)
+        process = _process(o, now)
+        if process is not None:
+            return process
+    return _asked(o, now)
+
+
+def _problem(o: ExecutorObserved) -> Life:
+    assert o.problem is not None
+    final = o.problem.reason == AgentctlReadyReason.NOT_ALLOWED
+    return Life(
+        ExecutorState.ERROR,
+        Health(FALSE, o.problem.reason, o.problem.message, is_error=True),
+        stalled=final,
+        requeue=None if final else LOOK_AGAIN,
+    )
+
+
+def _put_to_rest(o: ExecutorObserved) -> Life:
+    """Nobody is in, and nobody will be: no process."""
+    actions: tuple[Action, ...] = () if isinstance(o.process, Missing) else (StopProcess(),)
+    said = "Nobody is bound, so no agentctl runs."
+    return Life(
+        ExecutorState.STOPPED,
+        Health(FALSE, AgentctlReadyReason.STOPPED, said),
+        actions,
+        _NO_PROCESS | {"instance_id": None},
+        requeue=timedelta(seconds=2) if actions else None,
+    )
+
+
+_NO_PROCESS: Final[dict[str, Any]] = {"agentctl_url": None, "boot_id": None, "pid": None}
+
+
+def _process(o: ExecutorObserved, now: datetime) -> Life | None:
+    """The local agentctl process; None when it is there and can be asked."""
+    match o.process:
+        case Unreadable():
+            return Life(ExecutorState.STARTING, _unknown("The process cannot be looked up."))
+        case Found(value=seen):
+            return None if _is_ours(o, seen) else _stranger(o)
+        case Missing():
+            return _make(o, now)
+
+
+def _is_ours(o: ExecutorObserved, seen: ProcessSeen) -> bool:
+    return seen.instance_id.startswith(f"{o.executor.metadata.uid}-")
+
+
+def _stranger(o: ExecutorObserved) -> Life:
+    """An agentctl of an executor that is gone: end it, then start our own on the same files."""
+    return Life(
+        ExecutorState.STARTING,
+        _unknown("An agentctl of an earlier executor is being ended first."),
+        (StopProcess(),),
+        {"started_at": o.executor.status.started_at},
+        requeue=timedelta(seconds=1),
+    )
+
+
+def _make(o: ExecutorObserved, now: datetime) -> Life:
+    status = o.executor.status
+    starting = _unknown("agentctl is being started.")
+    if o.failed is not None and o.failed.action == StartProcess.__name__:
+        attempt = (status.attempt or 1) + 1
+        retry = backoff.next_attempt_at(now, attempt - 1, o.executor.metadata.uid)
+        reason = AgentctlReadyReason.PROCESS_EXITED
+        return Life(
+            ExecutorState.ERROR,
+            Health(FALSE, o.failed.reason or reason, o.failed.message, is_error=True),
+            fields=_NO_PROCESS | {"attempt": attempt},
+            retry_at=retry,
+            requeue=retry - now,
+        )
+    if status.next_attempt_at is not None and now < moment(status.next_attempt_at):
+        left = moment(status.next_attempt_at) - now
+        known = conditions.get(status.conditions, "AgentctlReady")
+        why = known.reason if known else str(AgentctlReadyReason.PROCESS_EXITED)
+        said = known.message if known else "The local agentctl process ended."
+        return Life(
+            ExecutorState.ERROR,
+            Health(FALSE, why, said, is_error=True),
+            fields=_NO_PROCESS,
+            retry_at=moment(status.next_attempt_at),
+            requeue=left,
+        )
+    if status.instance_id is not None and status.boot_id is None:
+        return Life(ExecutorState.STARTING, starting, (StartProcess(status.instance_id),))
+    fresh = status.instance_id is None
+    fields = _NO_PROCESS | {"instance_id": next_instance_id(o), "started_at": rfc3339(now)}
+    if not fresh:
+        fields |= {"attempt": _attempt_after_exit(o, now)}
+    return Life(ExecutorState.STARTING, starting, fields=fields, requeue=AT_ONCE)
+
+
+def next_instance_id(o: ExecutorObserved) -> str:
+    """The instance id for the next process: the executor's UID and a number that grows."""
+    uid, known = o.executor.metadata.uid, o.executor.status.instance_id or ""
+    number = known.removeprefix(f"{uid}-")
+    return f"{uid}-{int(number) + 1 if number.isdigit() else 1}"
+
+
+def _attempt_after_exit(o: ExecutorObserved, now: datetime) -> int:
+    """A process that lived for a while counts anew."""
+    began = o.executor.status.started_at
+    lived = began is not None and now - moment(began) >= SETTLED
+    return 1 if lived else (o.executor.status.attempt or 1) + 1
+
+
+def _asked(o: ExecutorObserved, now: datetime) -> Life:
+    """What the newest look at agentctl means."""
+    fields = _address(o, now)
+    executor = o.executor.replacing(status=o.executor.status.replacing(**fields))
+    health = probes.judge(executor, o.probe, limits_of(o), now)
+    if health is None:
+        return _as_it_was(o, fields)
+    if health.is_error:
+        return Life(ExecutorState.ERROR, health, (), fields)
+    if health.truth == UNKNOWN:
+        return Life(ExecutorState.STARTING, health, (), fields, requeue=health.look_again)
+    report = o.probe.report
+    assert report is not None, "a good answer has a report"
+    fields |= {"boot_id": report.boot_id, "workspace_path": report.workspace_path or None}
+    if o.executor.spec.runtime is Runtime.REMOTE:
+        fields |= {"pid": report.pid}
+        if o.executor.status.instance_id is None:
+            fields |= {"instance_id": report.instance_id}
+    return Life(ExecutorState.READY, health, (), fields)
+
+
+def _address(o: ExecutorObserved, now: datetime) -> dict[str, Any]:
+    """Where agentctl is to be asked, and under which identity."""
+    status = o.executor.status
+    if isinstance(o.process, Found):
+        seen = o.process.value
+        return {
+            "agentctl_url": seen.url,
+            "instance_id": seen.instance_id,
+            "pid": seen.pid,
+            "started_at": status.started_at or rfc3339(now),
+        }
+    remote = o.executor.spec.remote
+    if remote is None:
+        return {}
+    moved = status.agentctl_url not in (None, remote.url)
+    pin = {"instance_id": None, "boot_id": None} if moved else {}
+    began = rfc3339(now) if moved or status.started_at is None else status.started_at
+    return {"agentctl_url": remote.url, "started_at": began, **pin}
+
+
+def _as_it_was(o: ExecutorObserved, fields: dict[str, Any]) -> Life:
+    """Nobody has looked yet: what was known stays written."""
+    known = conditions.get(o.executor.status.conditions, "AgentctlReady")
+    if known is None:
+        return Life(ExecutorState.STARTING, _unknown("agentctl has not answered yet."), (), fields)
+    state = {str(word): word for word in ExecutorState}.get(o.executor.status.state or "")
+    health = Health(known.status, known.reason, known.message, state is ExecutorState.ERROR)
+    at = o.executor.status.next_attempt_at
+    return Life(
+        state or ExecutorState.STARTING,
+        health,
+        (),
+        fields,
+        retry_at=moment(at) if at else None,
+        stalled=conditions.is_true(o.executor.status.conditions, "Stalled"),
+    )
+
+
+def _unknown(message: str) -> Health:
+    return Health(UNKNOWN, AgentctlReadyReason.STARTING, message)

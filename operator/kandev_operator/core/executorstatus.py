@@ -1,0 +1,228 @@
+"""How an executor's occupancy and life become the whole of its status, and its Events.
+
+Every field and condition is computed on every pass. What belongs to a session (capabilities, the
+worktree) is kept only while that session is in. A change of what merely rides along (`RIDING`)
+is no reason for a write.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from kandev_operator.api import conditions
+from kandev_operator.api.agent import AgentIdentity, ExecutorCapabilities
+from kandev_operator.api.conditions import FALSE, TRUE, UNKNOWN, Condition, Conditions
+from kandev_operator.api.executor import ExecutorState, ExecutorStatus, Runtime, WorktreeStatus
+from kandev_operator.api.reasons import (
+    AgentReadyReason,
+    CapabilitiesKnownReason,
+    PodScheduledReason,
+    ReadyReason,
+    ReconcilingReason,
+    WorkspaceReadyReason,
+    resume_word,
+)
+from kandev_operator.api.timestamps import rfc3339
+from kandev_operator.core import failures
+from kandev_operator.core.actions import Action
+from kandev_operator.core.observed import Answer, ExecutorObserved
+from kandev_operator.core.occupancy import Occupancy
+from kandev_operator.core.probes import Health
+from kandev_operator.core.verdict import Notice, Plan
+
+RIDING: Final = frozenset({"last_seen_at"})
+"""Fields whose change alone is no reason for a write."""
+
+Row = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """How the executor is: its state, AgentctlReady, and what to do about it."""
+
+    state: ExecutorState
+    agentctl: Health
+    actions: tuple[Action, ...] = ()
+    fields: dict[str, Any] = field(default_factory=dict)
+    retry_at: datetime | None = None
+    stalled: bool = False
+    requeue: timedelta | None = None
+
+
+def plan(o: ExecutorObserved, held: Occupancy, life: Life, now: datetime) -> Plan[ExecutorStatus]:
+    """Render what holds; write it only when it differs."""
+    new = render(o, held, life, now)
+    actions = (*held.actions, *life.actions)
+    if not differs(o.executor.status, new):
+        return Plan(actions=actions, requeue=life.requeue)
+    return Plan(actions=actions, status=new, requeue=life.requeue, notices=_notices(o, new, life))
+
+
+def differs(old: ExecutorStatus, new: ExecutorStatus) -> bool:
+    """Whether the new status is worth a write."""
+    return _solid(old) != _solid(new)
+
+
+def _solid(status: ExecutorStatus) -> ExecutorStatus:
+    bare: dict[str, Any] = dict.fromkeys(RIDING)
+    if status.capabilities is not None:
+        bare["capabilities"] = status.capabilities.replacing(probed_at=None)
+    return status.replacing(**bare)
+
+
+def render(o: ExecutorObserved, held: Occupancy, life: Life, now: datetime) -> ExecutorStatus:
+    """The whole status."""
+    old = o.executor.status
+    same = held.session_ref is not None and held.session_ref == old.session_ref
+    caps = _capabilities(o, held) or (old.capabilities if same else None)
+    local = o.executor.spec.local_standalone
+    seen = o.probe.last_seen
+    fields: dict[str, Any] = {
+        "observed_generation": o.executor.metadata.generation,
+        "state": str(life.state),
+        "runtime": str(o.executor.spec.runtime.value),
+        "task_id": (o.task_uid or old.task_id) if held.session_ref else None,
+        "session_ref": held.session_ref,
+        "capabilities": caps,
+        "supports_session_resume": caps.supports_session_resume if caps else None,
+        "supports_workspace_only": caps.supports_workspace_only if caps else None,
+        "worktree": WorktreeStatus(path=local.worktree_path) if local else old.worktree,
+        "last_seen_at": rfc3339(seen) if seen else old.last_seen_at,
+        "error_message": _error_message(life),
+        "next_attempt_at": rfc3339(life.retry_at) if life.retry_at else None,
+        **life.fields,
+    }
+    new = old.replacing(**fields)
+    return new.replacing(conditions=_conditions(o, held, life, caps, now))
+
+
+def _error_message(life: Life) -> str | None:
+    if life.state is not ExecutorState.ERROR:
+        return None
+    return f"{resume_word(life.agentctl.reason)}: {life.agentctl.message}"
+
+
+def _capabilities(o: ExecutorObserved, held: Occupancy) -> ExecutorCapabilities | None:
+    """What the bound session's agent answered; None while it has not."""
+    report = o.probe.report if o.probe.answer is Answer.WELL else None
+    if report is None or held.session_ref is None or report.session_uid != held.session_ref.uid:
+        return None
+    seen = report.capabilities
+    if seen.probed_at is None or seen.supports_session_resume is None:
+        return None
+    return ExecutorCapabilities(
+        supports_session_resume=seen.supports_session_resume,
+        supports_workspace_only=seen.supports_workspace_only,
+        agent=AgentIdentity(name=seen.agent_name, version=seen.agent_version)
+        if seen.agent_name
+        else None,
+        load_session=seen.load_session,
+        resume_session=seen.resume_session,
+        list_sessions=seen.list_sessions,
+        probed_at=seen.probed_at,
+        profile_hash=seen.profile_hash,
+    )
+
+
+def _conditions(
+    o: ExecutorObserved,
+    held: Occupancy,
+    life: Life,
+    caps: ExecutorCapabilities | None,
+    now: datetime,
+) -> Conditions:
+    rows: list[Row] = [
+        ("Ready", *_ready(held, life)),
+        ("AgentctlReady", life.agentctl.truth, life.agentctl.reason, life.agentctl.message),
+        ("PodScheduled", *_pod_scheduled(o)),
+        ("CapabilitiesKnown", *_capabilities_known(o, caps)),
+        ("WorkspaceReady", *_workspace_ready(o, life)),
+        ("Bound", TRUE if held.session_ref else FALSE, held.reason, held.message),
+        ("Draining", *held.draining),
+    ]
+    result = o.executor.status.conditions
+    for row in rows:
+        result = _put(o, result, row, now)
+    error = life.state is ExecutorState.ERROR
+    working = life.state is ExecutorState.STARTING or (error and not life.stalled)
+    extra: list[tuple[str, bool, str]] = [
+        ("Stalled", error and life.stalled, life.agentctl.reason),
+        (
+            "Reconciling",
+            working,
+            ReconcilingReason.RETRYING if error else ReconcilingReason.PROGRESSING,
+        ),
+    ]
+    for type_, holds, reason in extra:
+        if holds:
+            row = (type_, TRUE, str(reason), life.agentctl.message)
+            result = _put(o, result, row, now)
+        else:
+            result = conditions.without(result, type_)
+    return result
+
+
+def _put(o: ExecutorObserved, known: Conditions, row: Row, now: datetime) -> Conditions:
+    type_, truth, reason, message = row
+    new = Condition(
+        type=type_,
+        status=truth,
+        reason=str(reason),
+        message=message,
+        observed_generation=o.executor.metadata.generation,
+    )
+    return conditions.set_condition(known, new, now)
+
+
+def _ready(held: Occupancy, life: Life) -> tuple[str, str, str]:
+    if life.state is ExecutorState.STOPPED:
+        return TRUE, ReadyReason.IDLE, "Nobody is bound, and nothing runs."
+    if life.agentctl.truth == TRUE:
+        return TRUE, ReadyReason.AGENTCTL_READY, "agentctl answers."
+    return life.agentctl.truth, life.agentctl.reason, life.agentctl.message
+
+
+def _pod_scheduled(o: ExecutorObserved) -> tuple[str, str, str]:
+    if o.executor.spec.runtime is Runtime.POD:
+        return FALSE, PodScheduledReason.NO_POD, "No pod is wanted."
+    return UNKNOWN, PodScheduledReason.NOT_APPLICABLE, "This runtime has no pod."
+
+
+def _capabilities_known(
+    o: ExecutorObserved, caps: ExecutorCapabilities | None
+) -> tuple[str, str, str]:
+    report = o.probe.report if o.probe.answer is Answer.WELL else None
+    failure = report.capabilities.failure if report else None
+    if failure is not None:
+        reason, _ = failures.judge(failure, resuming=False)
+        known = {str(word) for word in AgentReadyReason} | {
+            str(word) for word in CapabilitiesKnownReason
+        }
+        named = reason if reason in known else CapabilitiesKnownReason.INITIALIZE_FAILED
+        return FALSE, named, failure.message
+    if caps is not None:
+        return TRUE, CapabilitiesKnownReason.PROBED, "The agent answered."
+    return UNKNOWN, CapabilitiesKnownReason.NOT_ASKED, "The agent was not asked yet."
+
+
+def _workspace_ready(o: ExecutorObserved, life: Life) -> tuple[str, str, str]:
+    known = {str(word) for word in WorkspaceReadyReason}
+    if life.agentctl.truth != TRUE:
+        if life.agentctl.reason in known:
+            return FALSE, life.agentctl.reason, life.agentctl.message
+        return UNKNOWN, WorkspaceReadyReason.WORKSPACE_UNKNOWN, "Nobody can be asked at present."
+    report = o.probe.report
+    if report is not None and report.journal_state == "unreadable":
+        return FALSE, WorkspaceReadyReason.JOURNAL_UNREADABLE, report.journal_message
+    if report is not None and report.journal_state == "full":
+        return FALSE, WorkspaceReadyReason.JOURNAL_FULL, report.journal_message
+    return TRUE, WorkspaceReadyReason.WORKSPACE_READY, "The files are there."
+
+
+def _notices(o: ExecutorObserved, new: ExecutorStatus, life: Life) -> tuple[Notice, ...]:
+    """One Event when the executor falls into an error; healthy edges are none."""
+    before = conditions.get(o.executor.status.conditions, "AgentctlReady")
+    edge = before is None or before.reason != life.agentctl.reason
+    if life.state is not ExecutorState.ERROR or not edge:
+        return ()
+    return (Notice(life.agentctl.reason, new.error_message or "", warning=True),)

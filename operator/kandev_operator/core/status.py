@@ -1,0 +1,396 @@
+"""How a verdict becomes the whole of a session's status, its Events, and its next look.
+
+Every field and every condition is computed here on every pass, from the verdict and from what was
+observed; a rule cannot forget one. What is not known is absent. A status that differs only in
+what may ride on a later write (`RIDING`) is not written, and healthy progress of a start waits
+for the next real news or for ten seconds of standstill.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from kandev_operator.api import conditions
+from kandev_operator.api.agent import AgentIdentity, Capabilities
+from kandev_operator.api.conditions import FALSE, TRUE, UNKNOWN, Condition, Conditions
+from kandev_operator.api.reasons import (
+    AgentReadyReason,
+    ExecutorReadyReason,
+    FinishedReason,
+    SuspendedReason,
+    WorkspaceReadyReason,
+    resume_word,
+)
+from kandev_operator.api.session import (
+    FirstPromptStatus,
+    Intent,
+    InterruptedTurn,
+    OperatingMode,
+    PinnedProfile,
+    ResumeTokenRef,
+    SessionState,
+    TaskSessionStatus,
+    Turn,
+    WorkspaceRef,
+)
+from kandev_operator.api.timestamps import moment, rfc3339
+from kandev_operator.core import binding, intents, ladder, lifecycle
+from kandev_operator.core.actions import StoreToken
+from kandev_operator.core.observed import CapabilitiesSeen, Found, SessionObserved
+from kandev_operator.core.verdict import AT_ONCE, Notice, Plan, Verdict
+
+STANDSTILL: Final = timedelta(seconds=10)
+SHA_PREFIX: Final = 12
+
+RIDING: Final = frozenset({"last_seen_at", "node_name"})
+"""Fields whose change alone is no reason for a write."""
+
+_MARKS: Final = ("suspended", "finished")
+"""Keys of a verdict's changes that are no fields of status."""
+
+
+def plan(o: SessionObserved, verdict: Verdict, now: datetime) -> Plan[TaskSessionStatus]:
+    """Render a verdict. Actions are done before the status is written."""
+    if verdict.hold:
+        return Plan(actions=verdict.actions, requeue=verdict.requeue)
+    actions = (*_token_actions(o, verdict), *verdict.actions)
+    new = render(o, verdict, now)
+    old = o.session.status
+    if not differs(old, new):
+        return Plan(actions=actions, requeue=verdict.requeue)
+    wait = _may_wait(old, new, verdict, now)
+    if wait is not None:
+        soonest = wait if verdict.requeue is None else min(wait, verdict.requeue)
+        return Plan(actions=actions, requeue=soonest)
+    return Plan(
+        actions=actions,
+        status=new,
+        requeue=verdict.requeue,
+        notices=_notices(old, new, verdict),
+    )
+
+
+def differs(old: TaskSessionStatus, new: TaskSessionStatus) -> bool:
+    """Whether the new status is worth a write."""
+    return _solid(old) != _solid(new)
+
+
+def _solid(status: TaskSessionStatus) -> TaskSessionStatus:
+    """The status without what rides on other writes."""
+    bare: dict[str, Any] = dict.fromkeys(RIDING)
+    if status.capabilities is not None:
+        bare["capabilities"] = status.capabilities.replacing(probed_at=None)
+    prompt = status.first_prompt
+    if prompt is not None and prompt.fate == "delivered":
+        bare["first_prompt"] = prompt.replacing(fate="accepted")
+    return status.replacing(**bare)
+
+
+def _may_wait(
+    old: TaskSessionStatus, new: TaskSessionStatus, verdict: Verdict, now: datetime
+) -> timedelta | None:
+    """How long this write may still wait for more news; None: it must be done now."""
+    healthy = verdict.quiet and verdict.intent is None and not verdict.changes
+    same = old.state == new.state == SessionState.STARTING and old.executor_ref is not None
+    if not (healthy and same and not verdict.stalled) or old.started_at is None:
+        return None
+    left = moment(old.started_at) + STANDSTILL - now
+    return left if left > AT_ONCE else None
+
+
+def _token_actions(o: SessionObserved, verdict: Verdict) -> tuple[StoreToken, ...]:
+    """Keep a token that the Secret does not have yet. A fresh start under way keeps none."""
+    token = o.own_report.token if o.own_report else None
+    if token is None or "resume_token_ref" in verdict.changes or _is_retiring(o):
+        return ()
+    ref = o.session.status.resume_token_ref
+    if ref is not None and ref.sha256_prefix == token.sha256[:SHA_PREFIX]:
+        return ()
+    return (StoreToken(intents.secret_name(o), token, token.epoch or intents.epoch_of(o)),)
+
+
+def _is_retiring(o: SessionObserved) -> bool:
+    """A fresh start was decided and is not done: the journal's token is the old one."""
+    intent, report = o.session.status.intent, o.own_report
+    if intent is None or report is None or intent.kind != "FreshStart":
+        return False
+    operation = report.operation(intent.operation_id)
+    return operation is None or operation.state != "succeeded"
+
+
+def render(o: SessionObserved, verdict: Verdict, now: datetime) -> TaskSessionStatus:
+    """The whole status that this verdict means."""
+    old = o.session.status
+    running = verdict.agent_running
+    answer = ladder.resumability(o, not_found=_not_found(o, verdict))
+    state = _state(old, verdict)
+    fields: dict[str, Any] = {
+        "observed_generation": o.session.metadata.generation,
+        "state": state,
+        "epoch": intents.epoch_of(o) or None,
+        "is_agent_running": running,
+        "is_resumable": answer.answer,
+        "needs_resume": _needs_resume(o, verdict, now),
+        "resume_reason": _resume_reason(verdict, running),
+        "error_message": _error_message(verdict, state),
+        "next_attempt_at": rfc3339(verdict.retry_at) if verdict.retry_at else None,
+        "last_seen_at": rfc3339(o.probe.last_seen) if o.probe.last_seen else old.last_seen_at,
+        "first_prompt": _first_prompt(o),
+        **_of_the_executor(o),
+        **_of_the_agent(o, running),
+        **_first_wishes(o),
+    }
+    if verdict.intent is not None:
+        fields |= _of_an_intent(o, verdict, now)
+    fields |= {key: value for key, value in verdict.changes.items() if key not in _MARKS}
+    if state in (SessionState.COMPLETED, SessionState.CANCELLED):
+        fields |= {"executor_status": None, "turn": None, "agent_execution_id": None}
+    new = old.replacing(**fields)
+    return new.replacing(conditions=_conditions(o, verdict, answer, now))
+
+
+def _state(old: TaskSessionStatus, verdict: Verdict) -> str:
+    if verdict.state is not None:
+        return str(verdict.state)
+    return old.state or str(SessionState.CREATED)
+
+
+def _not_found(o: SessionObserved, verdict: Verdict) -> bool:
+    """The definite not-found stays true until an agent lives or something new is tried."""
+    if verdict.not_found:
+        return True
+    trying = verdict.intent is not None or verdict.progressing is not None
+    return not verdict.agent_running and not trying and ladder.was_not_found(o.session)
+
+
+def _needs_resume(o: SessionObserved, verdict: Verdict, now: datetime) -> bool:
+    """False while unknown, suspended, finished, workspace-only, or with nothing to resume."""
+    running = lifecycle.wanted(o.session, o.task, now).mode is OperatingMode.RUNNING
+    return running and verdict.agent_running is False and ladder.has_conversation(o)
+
+
+def _resume_reason(verdict: Verdict, running: bool | None) -> str | None:
+    if running or verdict.ready == TRUE:
+        return None
+    if verdict.reason in (AgentReadyReason.RESUMING, AgentReadyReason.STARTING):
+        return resume_word(AgentReadyReason.AGENT_NOT_RUNNING)
+    if verdict.reason == AgentReadyReason.WAITING_FOR_EXECUTOR:
+        return "executor_not_ready"
+    return resume_word(verdict.reason)
+
+
+def _error_message(verdict: Verdict, state: str) -> str | None:
+    if state != SessionState.ERROR or verdict.ready == TRUE:
+        return None
+    return f"{resume_word(verdict.reason)}: {verdict.message}"
+
+
+def _of_the_executor(o: SessionObserved) -> dict[str, Any]:
+    executor = binding.executor_of(o)
+    if executor is None:
+        return {"executor_status": None, "node_name": None}
+    kept = {"node_name": executor.status.node_name}
+    if not binding.is_bound(o):
+        return {**kept, "executor_status": None}
+    ref = WorkspaceRef(kind="Executor", name=executor.metadata.name, uid=executor.metadata.uid)
+    return {
+        **kept,
+        "executor_status": executor.status.state,
+        "worktree": executor.status.worktree or o.session.status.worktree,
+        "workspace_ref": ref if executor.spec.pod is None else o.session.status.workspace_ref,
+    }
+
+
+def _of_the_agent(o: SessionObserved, running: bool | None) -> dict[str, Any]:
+    report, old = o.own_report, o.session.status
+    if report is None:
+        if running is None:
+            return {}
+        return {"agent_execution_id": None, "turn": None}
+    turn, last = report.turn, report.last_turn
+    fields: dict[str, Any] = {
+        "agent_execution_id": report.execution_id if running else None,
+        "turn": Turn(
+            prompt_id=turn.prompt_id,
+            started_at=turn.at,
+            awaiting_permission=turn.awaiting_permission,
+        )
+        if running and turn
+        else None,
+        "interrupted_turn": InterruptedTurn(prompt_id=last.prompt_id, at=last.at)
+        if last and last.outcome == "interrupted"
+        else None,
+        "capabilities": _capabilities(report.capabilities) or old.capabilities,
+    }
+    token = report.token
+    if token is not None and not _is_retiring(o):
+        fields["resume_token_ref"] = ResumeTokenRef(
+            secret_name=intents.secret_name(o),
+            established=token.established,
+            sha256_prefix=token.sha256[:SHA_PREFIX],
+        )
+    return fields
+
+
+def _capabilities(seen: CapabilitiesSeen) -> Capabilities | None:
+    if seen.probed_at is None or seen.supports_session_resume is None:
+        return None
+    return Capabilities(
+        supports_session_resume=seen.supports_session_resume,
+        supports_workspace_only=seen.supports_workspace_only,
+        agent=AgentIdentity(name=seen.agent_name, version=seen.agent_version)
+        if seen.agent_name
+        else None,
+        load_session=seen.load_session,
+        resume_session=seen.resume_session,
+        list_sessions=seen.list_sessions,
+        probed_at=seen.probed_at,
+    )
+
+
+_FATES: Final = {"queued": "accepted", "sending": "accepted"}
+
+
+def _first_prompt(o: SessionObserved) -> FirstPromptStatus | None:
+    """What is known of the first prompt's fate; agentctl's journal knows best."""
+    prompt, old = o.session.spec.prompt, o.session.status.first_prompt
+    if prompt is None:
+        return old
+    fate = o.own_report.fate(prompt.id) if o.own_report else None
+    if fate is None:
+        return old
+    return FirstPromptStatus(id=prompt.id, fate=_FATES.get(fate, fate))
+
+
+def _first_wishes(o: SessionObserved) -> dict[str, Any]:
+    """Wishes that came with an object without status are recorded, not done."""
+    if o.session.status.conditions:
+        return {}
+    return intents.handled(o)
+
+
+def _of_an_intent(o: SessionObserved, verdict: Verdict, now: datetime) -> dict[str, Any]:
+    assert verdict.intent is not None
+    epoch = intents.epoch_of(o) + 1
+    seen = o.profile.value if isinstance(o.profile, Found) else None
+    return {
+        "epoch": epoch,
+        "intent": Intent(
+            operation_id=f"{o.session.metadata.uid}-{epoch}",
+            kind=str(verdict.intent.kind),
+            at=rfc3339(now),
+        ),
+        "attempt": verdict.intent.attempt,
+        "started_at": rfc3339(now),
+        "profile": PinnedProfile(
+            uid=seen.profile.metadata.uid,
+            generation=seen.profile.metadata.generation,
+            hash=seen.hash,
+        )
+        if seen
+        else o.session.status.profile,
+    }
+
+
+def _conditions(
+    o: SessionObserved, verdict: Verdict, answer: ladder.Resumability, now: datetime
+) -> Conditions:
+    resumable = {True: TRUE, False: FALSE, None: UNKNOWN}[answer.answer]
+    agent = verdict.agent or (FALSE, verdict.reason, verdict.message)
+    rows = [
+        ("Ready", verdict.ready, verdict.reason, verdict.message),
+        ("AgentReady", *agent),
+        ("Resumable", resumable, answer.reason, answer.message),
+        ("ExecutorReady", *_executor_ready(o, verdict)),
+        ("WorkspaceReady", *_workspace_ready(o, verdict)),
+        ("Suspended", *_suspended(verdict)),
+        ("Finished", *_finished(o, verdict)),
+    ]
+    result = o.session.status.conditions
+    for type_, truth, reason, message in rows:
+        result = _put(o, result, (type_, truth, str(reason), message), now)
+    for type_, only_while in (
+        ("Stalled", verdict.reason if verdict.stalled else None),
+        ("Reconciling", verdict.progressing),
+    ):
+        if only_while is None:
+            result = conditions.without(result, type_)
+        else:
+            result = _put(o, result, (type_, TRUE, str(only_while), verdict.message), now)
+    return result
+
+
+def _put(
+    o: SessionObserved, known: Conditions, row: tuple[str, str, str, str], now: datetime
+) -> Conditions:
+    type_, truth, reason, message = row
+    new = Condition(
+        type=type_,
+        status=truth,
+        reason=reason,
+        message=message,
+        observed_generation=o.session.metadata.generation,
+    )
+    return conditions.set_condition(known, new, now)
+
+
+def _executor_ready(o: SessionObserved, verdict: Verdict) -> tuple[str, str, str]:
+    if "finished" in verdict.changes:
+        return FALSE, ExecutorReadyReason.NOT_NEEDED, "The session has finished."
+    executor = binding.executor_of(o)
+    if executor is None:
+        if "suspended" in verdict.changes:
+            return FALSE, ExecutorReadyReason.NOT_NEEDED, "The session is suspended."
+        reason = verdict.reason if verdict.stalled else ExecutorReadyReason.NOT_BOUND
+        return FALSE, reason, "No executor is bound yet."
+    if not binding.is_bound(o):
+        busy = executor.status.session_ref is not None
+        reason = ExecutorReadyReason.EXECUTOR_BUSY if busy else ExecutorReadyReason.NOT_BOUND
+        return FALSE, reason, "The executor does not point back yet."
+    agentctl = conditions.get(executor.status.conditions, "AgentctlReady")
+    if agentctl is None:
+        return UNKNOWN, ExecutorReadyReason.EXECUTOR_STARTING, "The executor is on its way."
+    if agentctl.is_true:
+        return TRUE, ExecutorReadyReason.EXECUTOR_READY, "The executor is bound and answers."
+    return agentctl.status, agentctl.reason, agentctl.message
+
+
+def _workspace_ready(o: SessionObserved, verdict: Verdict) -> tuple[str, str, str]:
+    known = {str(word) for word in WorkspaceReadyReason}
+    if verdict.ready != TRUE and verdict.reason in known:
+        return FALSE, verdict.reason, verdict.message
+    if o.own_report is not None:
+        return TRUE, WorkspaceReadyReason.WORKSPACE_READY, "The files are there and its own."
+    if o.report is not None:
+        return UNKNOWN, WorkspaceReadyReason.CHECKING, "The workspace is not handed over yet."
+    return UNKNOWN, WorkspaceReadyReason.WORKSPACE_UNKNOWN, "Nobody can be asked about the files."
+
+
+def _suspended(verdict: Verdict) -> tuple[str, str, str]:
+    reason = verdict.changes.get("suspended")
+    if reason is None:
+        return FALSE, SuspendedReason.NOT_SUSPENDED, ""
+    return TRUE, str(reason), verdict.message
+
+
+def _finished(o: SessionObserved, verdict: Verdict) -> tuple[str, str, str]:
+    if "finished" not in verdict.changes:
+        return FALSE, FinishedReason.NOT_FINISHED, ""
+    cut_off = _state(o.session.status, verdict) == SessionState.CANCELLED
+    return TRUE, FinishedReason.CANCELLED if cut_off else FinishedReason.COMPLETED, verdict.message
+
+
+def _notices(
+    old: TaskSessionStatus, new: TaskSessionStatus, verdict: Verdict
+) -> tuple[Notice, ...]:
+    """Events for edges that a person would want in the history; healthy turns are none."""
+    before = conditions.get(old.conditions, "Ready")
+    edge = before is None or before.reason != verdict.reason
+    if new.state == SessionState.ERROR:
+        if not edge:
+            return ()
+        return (Notice(verdict.reason, new.error_message or verdict.message, warning=True),)
+    if verdict.ready == TRUE and old.state == SessionState.STARTING:
+        return (Notice(verdict.reason, verdict.message),)
+    if verdict.ready == TRUE and edge and "finished" in verdict.changes:
+        return (Notice(verdict.reason, verdict.message),)
+    return ()

@@ -1,0 +1,246 @@
+"""Options and environment: what is read, what wins, and what is refused with which words."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from kandev_operator.controller.options import OPTIONS
+from kandev_operator.controller.settings import Settings, parse
+
+pytestmark = pytest.mark.unit
+
+IN_A_POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "POD_NAMESPACE": "kandev", "POD_NAME": "op-1"}
+
+
+def run(*argv: str, **environ: str) -> Settings:
+    return parse(["run", *argv], environ)
+
+
+def test_everything_has_a_default() -> None:
+    assert run() == Settings(
+        namespaces=(),
+        local_executors={},
+        kubeconfig=None,
+        context=None,
+        lease_namespace="default",
+        lease_name="kandev-operator",
+        lease_seconds=15,
+        listen_host="0.0.0.0",
+        listen_port=8080,
+        workers=16,
+        sweep_seconds=300.0,
+        probe_seconds=10.0,
+        log_format="text",
+        log_level="info",
+        identity="kandev-operator",
+        remote_hosts=("*",),
+        in_cluster=False,
+    )
+    assert run().all_namespaces
+
+
+def test_a_pod_is_told_by_its_environment() -> None:
+    settings = parse(["run"], IN_A_POD)
+    assert settings.in_cluster
+    assert settings.log_format == "json"
+    assert settings.lease_namespace == "kandev"
+    assert settings.identity == "op-1"
+
+
+def test_every_option_can_be_given() -> None:
+    settings = run(
+        "--namespace", "a", "b", "--namespace", "c", "a",
+        "--allow-local-executors", "a=/srv/a", "b=/srv/b",
+        "--kubeconfig", "/k/config",
+        "--context", "dev",
+        "--lease-namespace", "system",
+        "--lease-name", "kandev.leader",
+        "--lease-seconds", "5",
+        "--listen", "[::1]:0",
+        "--workers", "4",
+        "--sweep-seconds", "1.5",
+        "--probe-seconds", "0.2",
+        "--log-format", "JSON",
+        "--log-level", "debug",
+        "--identity", "me",
+        "--allow-remote-host", "*.example.com", "127.0.0.1",
+    )  # fmt: skip
+    assert settings == Settings(
+        namespaces=("a", "b", "c"),
+        local_executors={"a": Path("/srv/a"), "b": Path("/srv/b")},
+        kubeconfig=Path("/k/config"),
+        context="dev",
+        lease_namespace="system",
+        lease_name="kandev.leader",
+        lease_seconds=5,
+        listen_host="::1",
+        listen_port=0,
+        workers=4,
+        sweep_seconds=1.5,
+        probe_seconds=0.2,
+        log_format="json",
+        log_level="debug",
+        identity="me",
+        remote_hosts=("*.example.com", "127.0.0.1"),
+        in_cluster=False,
+    )
+
+
+def test_every_option_has_a_variable() -> None:
+    texts = {
+        "namespace": "a, b",
+        "all_namespaces": "no",
+        "allow_local_executors": "a=/srv/a,b=/srv/b",
+        "kubeconfig": "/k/config",
+        "context": "dev",
+        "lease_namespace": "system",
+        "lease_name": "leader",
+        "lease_seconds": "5",
+        "listen": ":9",
+        "workers": "4",
+        "sweep_seconds": "1",
+        "probe_seconds": "2",
+        "log_format": "json",
+        "log_level": "error",
+        "identity": "me",
+        "allow_remote_host": "a.example b.example",
+    }
+    assert texts.keys() == {option.dest for option in OPTIONS}
+    settings = run(**{f"KANDEV_{name.upper()}": text for name, text in texts.items()})
+    assert settings.namespaces == ("a", "b")
+    assert settings.local_executors == {"a": Path("/srv/a"), "b": Path("/srv/b")}
+    assert (settings.listen_host, settings.listen_port) == ("0.0.0.0", 9)
+    assert settings.remote_hosts == ("a.example", "b.example")
+    unlike = {
+        field.name
+        for field in dataclasses.fields(Settings)
+        if getattr(settings, field.name) == getattr(run(), field.name)
+    }
+    assert unlike == {"listen_host", "in_cluster"}
+
+
+def test_an_option_wins_over_its_variable() -> None:
+    settings = run("--workers", "3", "--namespace", "x", KANDEV_WORKERS="9", KANDEV_NAMESPACE="y,z")
+    assert settings.workers == 3
+    assert settings.namespaces == ("x",)
+
+
+def test_an_empty_variable_says_nothing() -> None:
+    assert run(KANDEV_WORKERS=" ", KANDEV_NAMESPACE="", KANDEV_ALL_NAMESPACES="") == run()
+
+
+def test_what_is_watched_on_the_command_line_wins_over_the_environment() -> None:
+    assert run("--all-namespaces", KANDEV_NAMESPACE="a").namespaces == ()
+    assert run("--namespace", "b", KANDEV_ALL_NAMESPACES="true").namespaces == ("b",)
+
+
+def test_the_lease_follows_the_first_namespace_outside_a_pod() -> None:
+    assert run("--namespace", "team", "other").lease_namespace == "team"
+
+
+@pytest.mark.parametrize(
+    ("argv", "environ", "words"),
+    [
+        ("--namespace a --all-namespaces", {}, "--namespace and --all-namespaces contradict"),
+        (
+            "",
+            {"KANDEV_NAMESPACE": "a", "KANDEV_ALL_NAMESPACES": "1"},
+            "--namespace and --all-namespaces contradict",
+        ),
+        (
+            "--allow-local-executors a=/srv",
+            {"KUBERNETES_SERVICE_HOST": "10.0.0.1"},
+            "refused inside a cluster",
+        ),
+        (
+            "",
+            {"KANDEV_ALLOW_LOCAL_EXECUTORS": "a=/srv", "KUBERNETES_SERVICE_HOST": "10.0.0.1"},
+            "refused inside a cluster",
+        ),
+        ("--namespace a --allow-local-executors b=/srv", {}, "b is not among --namespace"),
+        ("--allow-local-executors a=/x a=/y", {}, "one folder only"),
+        ("--allow-local-executors a", {}, "'a' is not NAMESPACE=FOLDER"),
+        ("--allow-local-executors a=srv", {}, "not an absolute path"),
+        ("--allow-local-executors a=/", {}, "not an absolute path of a folder below /"),
+        ("--allow-local-executors a=/srv/../etc", {}, "not an absolute path"),
+        ("--namespace Team", {}, "--namespace: 'Team' is not a namespace's name"),
+        ("", {"KANDEV_NAMESPACE": "a,Team"}, "KANDEV_NAMESPACE: 'Team' is not a namespace's"),
+        ("--lease-name a..b", {}, "'a..b' is not an object's name"),
+        ("--lease-seconds 1", {}, "--lease-seconds: '1' is not a whole number of at least 2"),
+        ("--workers 0", {}, "at least 1"),
+        ("", {"KANDEV_WORKERS": "many"}, "KANDEV_WORKERS: 'many' is not a whole number"),
+        ("--sweep-seconds 0", {}, "not a number of seconds above zero"),
+        ("--probe-seconds nan", {}, "not a number of seconds above zero"),
+        ("--probe-seconds inf", {}, "not a number of seconds above zero"),
+        ("--listen 8080", {}, "'8080' is not HOST:PORT"),
+        ("--listen localhost:http", {}, "is not HOST:PORT"),
+        ("--listen localhost:70000", {}, "is not HOST:PORT"),
+        ("--log-format xml", {}, "'xml' is not one of json, text"),
+        ("--log-level loud", {}, "'loud' is not one of debug, info, warning, error"),
+        ("", {"KANDEV_ALL_NAMESPACES": "perhaps"}, "'perhaps' is not true or false"),
+        ("--allow-remote-host https://a.example", {}, "is not a host, or a pattern"),
+        ("--namespac a", {}, "unrecognized arguments"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    argv: str, environ: dict[str, str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        run(*argv.split(), **environ)
+    assert end.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_command_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse([], {})
+    assert "run" in capsys.readouterr().err
+
+
+def test_help_says_every_default_and_variable(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        run("--help")
+    assert end.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for option in OPTIONS:
+        assert option.flag in text
+        assert option.variable in text
+    assert text.count("(default: ") == len(OPTIONS)
+    assert "(default: 15; KANDEV_LEASE_SECONDS)" in text
+    assert "(default: 0.0.0.0:8080; KANDEV_LISTEN)" in text
+    assert "None" not in text
+
+
+@pytest.mark.parametrize(
+    ("url", "refusal"),
+    [
+        ("https://agents.example.com:8443/base", None),
+        ("https://[2001:db8::1]/", None),
+        ("http://127.0.0.1:9000", None),
+        ("http://[::1]:9000", None),
+        ("http://localhost:9000", None),
+        ("http://agents.example.com", "http is for loopback addresses only"),
+        ("http://127.0.0.1.example.com", "http is for loopback addresses only"),
+        ("http://169.254.169.254/latest", "http is for loopback addresses only"),
+        ("https://user:word@agents.example.com", "must not hold credentials"),
+        ("ftp://agents.example.com", "must begin with https://"),
+        ("agents.example.com", "names no host"),
+        ("https://", "names no host"),
+        ("https://agents.example.com:port", "cannot be read"),
+        ("https://[::1", "cannot be read"),
+    ],
+)
+def test_by_default_any_https_host_is_allowed(url: str, refusal: str | None) -> None:
+    answer = run().remote_refusal(url)
+    assert (answer is None) if refusal is None else (refusal in (answer or ""))
+
+
+def test_patterns_narrow_down_which_hosts_are_allowed() -> None:
+    settings = run("--allow-remote-host", "*.Example.com", "10.1.2.3")
+    assert settings.remote_refusal("https://A.example.COM./x") is None
+    assert settings.remote_refusal("https://10.1.2.3") is None
+    assert "does not include example.com" in (settings.remote_refusal("https://example.com") or "")
+    assert settings.remote_refusal("http://127.0.0.1:1") is not None
+    evil = settings.remote_refusal("https://evil.org/a.example.com")
+    assert evil == "the operator's --allow-remote-host does not include evil.org"
