@@ -19,20 +19,13 @@ from pydantic import ValidationError
 
 from kandev_operator.agentctl import verdicts
 from kandev_operator.agentctl.transport import JsonLines
+from kandev_operator.agentctl.verdicts import Fault, Listing
 from kandev_operator.contract.status import AgentInfo, Capabilities, Failure, FailureCode
 
 MAX_PAGES: Final = 200
 MAX_ID: Final = 64 * 1024
 LIST_TIMEOUT: Final = 20.0
 POLL: Final = 0.02
-
-
-class Fault(Exception):
-    """The agent could not do what was asked."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.code)
-        self.failure = failure
 
 
 class Listener(Protocol):
@@ -136,26 +129,25 @@ class Bridge:
         answer = await self._request(method, params)
         return _told_id(answer) or token
 
-    async def is_listed(self, token: str, cwd: str) -> bool | None:
-        """Whether the agent's own list has the token; None if it cannot be read to its end."""
-        cursor: str | None = None
+    async def listing(self, token: str, cwd: str) -> Listing:
+        """What the agent's own list, page by page, says about a conversation."""
+        params = {"cwd": cwd}
         try:
             async with asyncio.timeout(LIST_TIMEOUT):
                 for _ in range(MAX_PAGES):
-                    params = {"cwd": cwd} if cursor is None else {"cwd": cwd, "cursor": cursor}
                     answer = await self._request("session_list", params)
-                    if not isinstance(answer, dict) or not isinstance(
-                        sessions := answer.get("sessions"), list
-                    ):
-                        return None
+                    sessions = answer.get("sessions") if isinstance(answer, dict) else None
+                    if not isinstance(sessions, list):
+                        return Listing.UNREADABLE
                     if any(isinstance(s, dict) and s.get("sessionId") == token for s in sessions):
-                        return True
+                        return Listing.PRESENT
                     cursor = answer.get("nextCursor")
                     if not isinstance(cursor, str) or not cursor:
-                        return False
+                        return Listing.ABSENT
+                    params = {"cwd": cwd, "cursor": cursor}
         except (Fault, TimeoutError):
-            return None
-        return None
+            return Listing.UNREADABLE
+        return Listing.UNREADABLE
 
     async def settle(self, quiet: float, longest: float) -> None:
         """Wait until the agent has said nothing for a while: its replay is over."""

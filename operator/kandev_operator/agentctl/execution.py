@@ -6,6 +6,7 @@ to one task group; none of them outlives the process.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
@@ -22,6 +23,7 @@ from kandev_operator.agentctl.process import AgentProcess, LaunchFailed, environ
 from kandev_operator.agentctl.redaction import Redactor
 from kandev_operator.agentctl.settings import Settings
 from kandev_operator.agentctl.transport import JsonLines, Oversize
+from kandev_operator.agentctl.verdicts import Fault, Listing, is_definitely_gone
 from kandev_operator.contract.agent import AgentSpec
 from kandev_operator.contract.status import Capabilities, Exit, Failure, FailureCode
 
@@ -61,8 +63,10 @@ class Execution:
         self._tell = tell
         self.process: AgentProcess | None = None
         self._bridge: Bridge | None = None
+        self._transport: JsonLines | None = None
         self._capabilities = Capabilities()
         self._tasks: asyncio.TaskGroup | None = None
+        self.over = asyncio.Event()
         self._end_grace: float | None = None
         self._ending = False
         self._turn_over = asyncio.Event()
@@ -92,7 +96,7 @@ class Execution:
                     tasks.create_task(self._end(self._end_grace))
                 await process.gone.wait()
                 await process.sweep()
-                await asyncio.wait((stderr,), timeout=DRAIN)
+                await self._drain(stderr)
                 self._gone(process)
                 self._tasks = None
                 if self._bridge is not None:
@@ -102,6 +106,15 @@ class Execution:
             self._tasks = None
             process.kill()
             process.close()
+
+    async def _drain(self, stderr: "asyncio.Task[None]") -> None:
+        """What was written before the end still counts; an escaped child may hold the pipes."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN):
+                if self._transport is not None:
+                    await self._transport.ended.wait()
+                await asyncio.wait((stderr,))
+        await asyncio.sleep(0)  # the library's handlers of the last lines run before this returns
 
     async def _launch(
         self, may_launch: Callable[[], Coroutine[Any, Any, Failure | None]]
@@ -117,7 +130,7 @@ class Execution:
             ) from None
         if killed:
             log.warning("killed %d processes of an earlier execution", killed)
-        if not os.path.isabs(self.cwd) or not os.path.isdir(self.cwd):
+        if not (Path(self.cwd).is_absolute() and await asyncio.to_thread(Path(self.cwd).is_dir)):
             message = f"the working directory {self.cwd[:300]} does not exist"
             raise _NotLaunched(Failure(code=FailureCode.CWD_MISSING, message=message))
         if self._end_grace is not None:
@@ -162,11 +175,12 @@ class Execution:
             on_noise=lambda line: process.tail.add(b"stdout: " + line[:500] + b"\n"),
             on_oversize=self._oversize,
         )
+        self._transport = transport
         bridge = bridge_room.Bridge(transport, self, self._redactor.hide)
         self._bridge = bridge
         try:
             told = await bridge.initialize(self._settings.patience.initialize)
-        except bridge_room.Fault as fault:
+        except Fault as fault:
             self._tell(ev.InitializeFailed(now(), self.execution_id, fault.failure))
         except ConnectionError:
             await self._connection_lost(process)
@@ -191,14 +205,13 @@ class Execution:
         process, bridge = self.process, self._bridge
         if process is None or bridge is None:
             return
-        fault_class = _import_bridge().Fault
         try:
             async with asyncio.timeout(act.timeout):
                 method, token = await self._conversation(bridge, act)
         except TimeoutError:
             message = f"the conversation was not open within {act.timeout:g} s"
             failure = Failure(code=FailureCode.TIMED_OUT, message=message)
-        except fault_class as fault:
+        except Fault as fault:
             failure = fault.failure
         except ConnectionError:
             await self._connection_lost(process)
@@ -211,33 +224,28 @@ class Execution:
     async def _conversation(self, bridge: "Bridge", act: fx.Open) -> tuple[str, str]:
         if act.mode == "new" or act.token is None:
             return "session/new", await bridge.new(self.cwd, act.mcp_servers)
-        fault_class = _import_bridge().Fault
         can = self._capabilities
         if not (can.resume_session or can.load_session):
             message = "the agent declares neither session/resume nor session/load"
-            raise fault_class(Failure(code=FailureCode.RESUME_UNSUPPORTED, message=message))
+            raise Fault(Failure(code=FailureCode.RESUME_UNSUPPORTED, message=message))
         method = "session_resume" if can.resume_session else "session_load"
         try:
             token = await bridge.come_back(method, act.token, self.cwd, act.mcp_servers)
-        except fault_class as fault:
-            raise fault_class(await self._judge(bridge, fault.failure, act.token)) from None
+        except Fault as fault:
+            raise Fault(await self._judge(bridge, fault.failure, act.token)) from None
         wait = self._settings.patience
         await bridge.settle(wait.quiet, wait.settle)
         return method.replace("_", "/"), token
 
     async def _judge(self, bridge: "Bridge", failure: Failure, token: str) -> Failure:
         """Ask the agent's own list whether the conversation is gone or only failed."""
-        from kandev_operator.agentctl import verdicts
-
-        listed = (
-            await bridge.is_listed(token, self.cwd) if self._capabilities.list_sessions else None
-        )
-        gone = verdicts.is_definitely_gone(
-            failure, listed, marker_verified=self._place.marker_verified
-        )
-        return (
-            failure.model_copy(update={"code": FailureCode.SESSION_NOT_FOUND}) if gone else failure
-        )
+        listing = Listing.NONE
+        if self._capabilities.list_sessions:
+            listing = await bridge.listing(token, self.cwd)
+        verified = self._place.marker_verified
+        if is_definitely_gone(failure, listing, marker_verified=verified):
+            return failure.model_copy(update={"code": FailureCode.SESSION_NOT_FOUND})
+        return failure
 
     # ---- turns -------------------------------------------------------------------------
 
@@ -249,10 +257,9 @@ class Execution:
         process, bridge = self.process, self._bridge
         if process is None or bridge is None:
             return
-        fault_class = _import_bridge().Fault
         try:
             reason = await bridge.prompt(act.token, act.content)
-        except fault_class as fault:
+        except Fault as fault:
             self._tell(ev.TurnFailed(now(), self.execution_id, act.turn_id, fault.failure))
         except ConnectionError:
             await self._connection_lost(process)

@@ -1,10 +1,9 @@
 """Finding and ending what an execution left behind: one writer, always.
 
 Every process of an agent carries KANDEV_STATE and KANDEV_EXECUTION_ID in its environment, children
-too, whatever group or session they moved to (the first alone may be anybody's: it is also how
-agentctl itself can be told its state folder); and since agentctl is the subreaper, what loses its parent becomes its
-child. Both traces are followed. Who does not carry the mark and is nobody's orphan is never
-touched.
+too, whatever group or session they moved to (the first alone may be anybody's: agentctl itself can
+be told its state folder that way). And since agentctl is the subreaper, what loses its parent
+becomes its child, to be reaped. Who does not carry both marks is never touched.
 """
 
 import contextlib

@@ -98,6 +98,7 @@ class JsonLines:
         self._ready: list[bytes | Oversize] = []
         self._taken = 0
         self._sending = asyncio.Lock()
+        self.ended = asyncio.Event()
         self.messages = 0
         self.noise = 0
 
@@ -110,6 +111,7 @@ class JsonLines:
         while True:
             line = await self._next_line()
             if line is None:
+                self.ended.set()
                 return None
             if isinstance(line, Oversize):
                 self._on_oversize(line)

@@ -6,18 +6,33 @@ list, a lock named as such, a login wanted, invalid params. All else is worth an
 not-found only counts where the workspace's marker says that these are this session's files.
 """
 
+from enum import Enum
 from typing import Any, Final
 
 from kandev_operator.contract.status import Failure, FailureCode
 
 MESSAGE_CHARS: Final = 500
 NOT_FOUND: Final = -32002
-AUTH_REQUIRED: Final = -32000
-INVALID_PARAMS: Final = -32602
-INVALID_REQUEST: Final = -32600
 
 LOCK_REASONS: Final = frozenset({"thread_active_writer", "session_locked", "session_in_use"})
 LOCK_WORDS: Final = ("in use by another", "is already in use", "locked by another")
+
+
+class Fault(Exception):
+    """The agent could not do what was asked."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.code)
+        self.failure = failure
+
+
+class Listing(Enum):
+    """What the agent's own list of conversations says about one of them."""
+
+    NONE = "the agent cannot list"
+    UNREADABLE = "the list could not be read to its end"
+    PRESENT = "it is on the list"
+    ABSENT = "it is not on the whole list"
 
 
 def failure_of(code: int, message: str, data: Any) -> Failure:
@@ -65,14 +80,17 @@ def quote(message: str, data: Any) -> str:
     return whole[:MESSAGE_CHARS]
 
 
-def is_definitely_gone(failure: Failure, listed: bool | None, *, marker_verified: bool) -> bool:
-    """Decide after a failed load or resume. `listed`: the token is on the agent's complete list;
-    None: the agent cannot list, or the list could not be read to its end."""
+def is_definitely_gone(failure: Failure, listing: Listing, *, marker_verified: bool) -> bool:
+    """Decide after a failed load or resume whether the conversation exists no more."""
     if not marker_verified or failure.code in (
         FailureCode.HELD_ELSEWHERE,
         FailureCode.AUTHENTICATION_REQUIRED,
     ):
         return False
-    if listed is None:
-        return failure.agent_code == NOT_FOUND
-    return not listed
+    match listing:
+        case Listing.NONE:
+            return failure.agent_code == NOT_FOUND
+        case Listing.ABSENT:
+            return True
+        case Listing.PRESENT | Listing.UNREADABLE:
+            return False

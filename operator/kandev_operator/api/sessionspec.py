@@ -250,7 +250,7 @@ class LifecycleOptions(Model):
         ge=1,
         le=31536000,
         description="Suspend the session after so long without a turn (status only; the spec is "
-        "not touched). A resume wish or a prompt wakes it. When absent, never.",
+        "not touched). A resume wish wakes it. When absent, never.",
         examples=[3600],
     )
     max_duration_seconds: int | None = Field(
@@ -258,7 +258,7 @@ class LifecycleOptions(Model):
         ge=1,
         le=31536000,
         description="Suspend the session when it has run for so long since its last start or "
-        "wake, even in the middle of a turn. When absent, never.",
+        "wake. A resume wish wakes it. When absent, never.",
     )
     ttl_seconds_after_finished: int | None = Field(
         default=None,

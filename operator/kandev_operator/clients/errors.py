@@ -19,8 +19,7 @@
     │   ├── Foreign           another instance answers than the one that was pinned
     │   └── ContractMismatch  it speaks another major version
     │       └── Malformed     it does not speak the contract at all
-    ├── SigningKeyUnusable    the signing key's Secret holds no usable key
-    └── LocalStartFailed      an agentctl on this machine did not come up; its own words
+    └── SigningKeyUnusable    the signing key's Secret holds no usable key
 
 An error's text is fit for a condition or a log line: bounded, and never with a token, a
 credential or what a Secret holds. Causes are not chained where they could quote a header.
@@ -212,12 +211,3 @@ class Malformed(ContractMismatch):
 
 class SigningKeyUnusable(ClientError):
     """The signing key's Secret is there, but there is no usable key in it."""
-
-
-class LocalStartFailed(ClientError):
-    """An agentctl on this machine did not come up. `said` is the end of what it wrote."""
-
-    def __init__(self, message: str, *, said: str = "") -> None:
-        self.message = bounded(message)
-        self.said = bounded(said)
-        super().__init__(f"{self.message}: {self.said}" if said else self.message)

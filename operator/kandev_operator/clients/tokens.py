@@ -1,7 +1,8 @@
 """Who we are to an agentctl: signing keys, the public keys it checks by, and tokens.
 
 A `SigningKey` is an Ed25519 key with the scopes it may grant; its `kid` is a prefix of the RFC
-7638 thumbprint, so equal keys have equal names everywhere. `jwks` is what agentctl reads. A
+7638 thumbprint, so equal keys have equal names everywhere. While keys are rotated, the one before
+is `retired`: it signs nothing any more, and `jwks`, which agentctl reads, still lists it. A
 `Minter` signs short-lived tokens and hands the same one out again for half its life, because
 signing costs more than the rest of a call does.
 
@@ -9,7 +10,6 @@ Where keys are stored is `signing`'s business; nothing here is read from or writ
 """
 
 import base64
-import binascii
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -31,6 +31,7 @@ from kandev_operator.clients.errors import SigningKeyUnusable
 from kandev_operator.contract.claims import ALGORITHM, ISSUER_OPERATOR, Claims, Scope
 
 SECRET_KEY: Final = "signing-key.pem"
+SECRET_RETIRED_KEY: Final = "retired-key.pem"
 SECRET_SCOPES: Final = "scopes"
 ALL_SCOPES: Final = tuple(Scope)
 DEFAULT_LIFETIME: Final = 300
@@ -45,6 +46,7 @@ class SigningKey:
     private: Ed25519PrivateKey = field(repr=False, compare=False)
     kid: str
     scopes: tuple[Scope, ...] = ALL_SCOPES
+    retired: "tuple[SigningKey, ...]" = ()
 
     @classmethod
     def generate(cls, scopes: Iterable[Scope] = ALL_SCOPES) -> Self:
@@ -54,25 +56,26 @@ class SigningKey:
     @classmethod
     def from_secret_data(cls, data: Mapping[str, str]) -> Self:
         """Read a Secret's `data`. Raises SigningKeyUnusable, without quoting any of it."""
+        listed = _decoded(data, SECRET_SCOPES).decode("utf-8", "replace").split()
         try:
-            pem = base64.b64decode(data[SECRET_KEY], validate=True)
-            private = load_pem_private_key(pem, password=None)
-            listed = base64.b64decode(data.get(SECRET_SCOPES, ""), validate=True).decode()
-            scopes = [Scope(word) for word in listed.split()] or ALL_SCOPES
-        except (KeyError, ValueError, TypeError, binascii.Error, UnsupportedAlgorithm) as error:
-            problem = f"its {SECRET_KEY} or {SECRET_SCOPES} cannot be read"
-            problem = f"{problem} ({type(error).__name__})"
-        else:
-            if isinstance(private, Ed25519PrivateKey):
-                return cls._of(private, scopes)
-            problem = f"its {SECRET_KEY} is not an Ed25519 key"
-        raise SigningKeyUnusable(problem)
+            scopes = [Scope(word) for word in listed] or ALL_SCOPES
+        except ValueError:
+            scopes = []
+        if not scopes:
+            raise SigningKeyUnusable(f"its {SECRET_SCOPES} names a scope that does not exist")
+        retired = ()
+        if data.get(SECRET_RETIRED_KEY):
+            retired = (cls._of(_private(data, SECRET_RETIRED_KEY), scopes),)
+        return cls._of(_private(data, SECRET_KEY), scopes, retired)
 
     def to_secret_data(self) -> dict[str, str]:
         """What to store as a Secret's `data`."""
         pem = self.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         scopes = " ".join(self.scopes)
-        return {SECRET_KEY: _b64(pem), SECRET_SCOPES: _b64(scopes.encode())}
+        data = {SECRET_KEY: _b64(pem), SECRET_SCOPES: _b64(scopes.encode())}
+        if self.retired:
+            data[SECRET_RETIRED_KEY] = self.retired[0].to_secret_data()[SECRET_KEY]
+        return data
 
     def jwk(self) -> dict[str, Any]:
         """The public half, as agentctl reads it."""
@@ -85,13 +88,16 @@ class SigningKey:
         }
 
     @classmethod
-    def _of(cls, private: Ed25519PrivateKey, scopes: Iterable[Scope]) -> Self:
-        return cls(private, _thumbprint(private)[:_KID_CHARS], tuple(scopes))
+    def _of(
+        cls, private: Ed25519PrivateKey, scopes: Iterable[Scope], retired: "tuple[Self, ...]" = ()
+    ) -> Self:
+        return cls(private, _thumbprint(private)[:_KID_CHARS], tuple(scopes), retired)
 
 
 def jwks(keys: Iterable[SigningKey]) -> dict[str, Any]:
     """The document that agentctl checks tokens by: public keys and the scopes of each."""
-    return {"keys": [key.jwk() for key in sorted(keys, key=lambda key: key.kid)]}
+    by_kid = {each.kid: each for key in keys for each in (*key.retired, key)}
+    return {"keys": [by_kid[kid].jwk() for kid in sorted(by_kid)]}
 
 
 def jwks_text(keys: Iterable[SigningKey]) -> str:
@@ -161,6 +167,26 @@ class Minter:
             if 0 <= now - kept[0] < DEFAULT_LIFETIME / 2
         }
         self._cache = fresh if len(fresh) < _CACHED else {}
+
+
+def _decoded(data: Mapping[str, str], name: str) -> bytes:
+    try:
+        return base64.b64decode(data.get(name, ""), validate=True)
+    except (ValueError, TypeError):
+        problem = f"its {name} is not base64"
+    raise SigningKeyUnusable(problem)
+
+
+def _private(data: Mapping[str, str], name: str) -> Ed25519PrivateKey:
+    try:
+        private = load_pem_private_key(_decoded(data, name), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        problem = f"its {name} is no private key in PEM ({type(error).__name__})"
+    else:
+        if isinstance(private, Ed25519PrivateKey):
+            return private
+        problem = f"its {name} is not an Ed25519 key"
+    raise SigningKeyUnusable(problem)
 
 
 def _public_members(private: Ed25519PrivateKey) -> dict[str, str]:

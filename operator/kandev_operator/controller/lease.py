@@ -2,43 +2,36 @@
 
 The promise: of all processes that ask `valid()` before they act, one at most is told yes. It
 rests on intervals of each process's own clock and never on a comparison of two machines' clocks.
-A holder counts from the moment it *sent* its last successful write, and stops a fifth early, so
-that an action begun in the last instant is over in time. A standby counts from the moment it had
-*read* that write, and only what it watched itself: time in which it could not read, or did not
-run, proves nothing about the holder. Every write is guarded by the resourceVersion, so of two
-that want the same step one fails.
+A holder counts from the moment it *sent* its last successful write, and stops early. A standby
+counts from the moment it had *read* that write, and only what it watched itself. Every write is
+guarded by the resourceVersion, so of two that want the same step one fails.
 
 `term` is `leaseTransitions`: it grows with each change of holder, and it fences what is already
 on its way when the leader changes. A process never writes a lower term than one it has seen,
 whatever the API server was restored to.
 
-Losing the Lease ends nothing: `valid()` turns False, and this loop tries on. Nor does it ask what
-leading is good for. The times inside the Lease are for people; nothing here reads them.
+Losing the Lease ends nothing: `valid()` turns False, and this loop tries on. What leading is
+good for, it does not ask.
 """
 
 import asyncio
 import logging
-import math
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from copy import deepcopy
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from kandev_operator.clients.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kandev_operator.clients.resources import LEASES, Resource
+from kandev_operator.controller.lease_record import Pace, Record, Watch, held_spec
 
 MAX_TERM_LEAP: Final = 10_000
 """By how much one adoption may raise the term: an agentctl is not trusted to use it up."""
 
-_MOST_TRANSITIONS: Final = 2**31 - 1  # the field is an int32
-_NEWS = (Conflict, AlreadyExists, NotFound)  # what we knew of the Lease is no longer so
+_NEWS: Final = (Conflict, AlreadyExists, NotFound)  # the Lease is not as we knew it
+_NO_ANSWER: Final = (KubeError, TimeoutError)
 
 logger = logging.getLogger(__name__)
-
-Object = dict[str, Any]
 
 
 class Leases(Protocol):
@@ -46,17 +39,23 @@ class Leases(Protocol):
 
     async def get(
         self, resource: Resource, namespace: str | None, name: str, *, timeout: float
-    ) -> Object:
+    ) -> dict[str, Any]:
         """Read one object."""
 
     async def create(
-        self, resource: Resource, namespace: str | None, body: Object, *, timeout: float
-    ) -> Object:
+        self, resource: Resource, namespace: str | None, body: dict[str, Any], *, timeout: float
+    ) -> dict[str, Any]:
         """Create an object."""
 
     async def replace(
-        self, resource: Resource, namespace: str | None, name: str, body: Object, *, timeout: float
-    ) -> Object:
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: dict[str, Any],
+        *,
+        timeout: float,
+    ) -> dict[str, Any]:
         """Replace an object, guarded by its resourceVersion."""
 
 
@@ -76,53 +75,6 @@ def process_identity(name: str) -> str:
     return f"{name}_{secrets.token_hex(4)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """All intervals of a Lease of this duration, in seconds."""
-
-    duration: float
-
-    @property
-    def valid(self) -> float:
-        """For how long a write is good, counted from when it was sent."""
-        return self.duration * 4 / 5
-
-    @property
-    def renew(self) -> float:
-        """A holder writes this often."""
-        return self.duration / 3
-
-    @property
-    def timeout(self) -> float:
-        """Longest request: after one that fails there is time for another."""
-        return self.duration / 5
-
-    @property
-    def poll(self) -> float:
-        """A standby reads this often; a holder that could not write tries again after it."""
-        return min(1.0, self.duration / 10)
-
-
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """What a Lease object says, as far as it can be read."""
-
-    holder: str
-    transitions: int
-    duration: float
-    spec: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, stored: Object, default_duration: float) -> "_Record":
-        spec = stored.get("spec") or {}
-        return cls(
-            holder=spec.get("holderIdentity") or "",
-            transitions=spec.get("leaseTransitions") or 0,
-            duration=spec.get("leaseDurationSeconds") or default_duration,
-            spec=spec,
-        )
-
-
 class Lease:
     """One process's view of the Lease. `run` needs an owner; everything else may be asked."""
 
@@ -138,26 +90,23 @@ class Lease:
         wall: Callable[[], float] = time.time,
     ) -> None:
         """`identity` must be this process's alone: see `process_identity`."""
+        self.identity = identity
+        self.pace = Pace(seconds)
         self._kube = kube
         self._namespace = namespace
         self._name = name
-        self.identity = identity
-        self.pace = Pace(seconds)
         self._clock = clock
         self._wall = wall
         self._turn = asyncio.Lock()  # one request at a time: each builds on the one before
         self._stopping = asyncio.Event()
         self._renewed = asyncio.Event()
-
-        self._stored: Object | None = None  # the Lease as last read or written
-        self._claimed: int | None = None  # the first term written in our name, or tried to be
-        self._term = 0
+        self._record: Record | None = None  # the Lease as last read or written
+        self._others = Watch(self.pace.renew)
+        self._claimed: int | None = None  # the lowest term written in our name, or tried to be
         self._highest = 0  # of all terms seen
+        self._term = 0
         self._valid_until: float | None = None
         self._was_leading = False
-        self._watched: Mapping[str, Any] | None = None  # another holder's record, unchanged …
-        self._watched_at = 0.0  # … when it was last read …
-        self._quiet = 0.0  # … and for how long it was seen to be
         self._problem: str | None = None
 
     def valid(self) -> bool:
@@ -185,7 +134,6 @@ class Lease:
         while not self._stopping.is_set():
             began = self._clock()
             went_well = await self._attempt()
-            self._tell_a_loss()
             pause = self.pace.poll
             if went_well and self.valid():
                 pause = max(0.0, began + self.pace.renew - self._clock())
@@ -197,23 +145,23 @@ class Lease:
 
     async def release(self) -> None:
         """Stop for good: act no more at once, and let a standby take over without waiting."""
-        self._valid_until = None
         self._stopping.set()
+        self._valid_until = None
         async with self._turn:
-            self._valid_until = None  # a write that was under way may have set it
-            stored = self._stored
-            if stored is None or not self._is_ours(stored):
+            record = self._record
+            if record is None or not self._is_ours(record):
                 return
             try:
-                await self._replace(stored, {**stored["spec"], "holderIdentity": ""})
-                logger.info("released the lease %s/%s", self._namespace, self._name)
-            except (KubeError, TimeoutError) as error:
+                await self._replace(record, {**record.spec, "holderIdentity": ""})
+            except _NO_ANSWER as error:
                 logger.warning("the lease was not released and has to expire: %s", _words(error))
+            else:
+                logger.info("%s released the lease", self.identity)
 
     async def adopt_term(self, minimum: int) -> int:
         """Lead with a term above `minimum`, which somebody has seen; tell which.
 
-        It is ours only after the Lease itself says so: raises `NotLeading` where the write fails,
+        It is ours only after the Lease itself says so: raises NotLeading where the write fails,
         and ValueError for a term that no history of this cluster can have led to.
         """
         if minimum > self._highest + MAX_TERM_LEAP:
@@ -221,180 +169,131 @@ class Lease:
         async with self._turn:
             if self._term > minimum and self.valid():
                 return self._term
-            stored = self._stored
-            if self._stopping.is_set() or stored is None or not self._is_ours(stored):
+            record = self._record
+            if self._stopping.is_set() or record is None or not self._is_ours(record):
                 raise NotLeading(f"{self.identity} does not hold the lease")
             try:
-                await self._write(stored, max(minimum, self._term) + 1)
-            except (KubeError, TimeoutError) as error:
-                if isinstance(error, _NEWS):
-                    self._stored = None
+                await self._write(record, max(minimum, self._highest) + 1)
+            except _NO_ANSWER as error:
+                # Whatever became of it, the loop's next write meets it and reads again.
                 raise NotLeading(f"the lease could not be written: {_words(error)}") from None
             logger.info("term raised to %d, above one seen elsewhere", self._term)
             return self._term
 
     async def _attempt(self) -> bool:
-        """Read or write once, or twice where news made the first vain. Never raises."""
+        """Read and write as needed; again, if news made the first try vain. Never raises."""
+        problem = None
         try:
             async with self._turn:
                 try:
                     await self._step()
                 except _NEWS:
-                    self._stored = None
+                    self._record = None
                     await self._step()
-        except _NEWS:
-            self._stored = None
-            return False
-        except (KubeError, TimeoutError) as error:
-            self._fail(_words(error))
-            return False
-        except Exception:  # a mistake of ours must not end the loop that others rely on
-            logger.exception("the lease loop failed")
-            self._fail("a mistake in the lease loop; see the log")
-            return False
-        if self._problem is not None:
-            logger.info("the lease can be read and written again")
-        self._problem = None
-        return True
+        except _NEWS as error:
+            self._record = None
+            problem = _words(error)
+        except _NO_ANSWER as error:
+            problem = _words(error)
+        except Exception as error:
+            # A mistake of ours, and no reason to end the loop that all others rely on.
+            problem = f"{type(error).__name__} in the lease loop: {error}"
+            if problem != self._problem:
+                logger.exception("the lease loop failed")
+        self._tell(problem)
+        return problem is None
 
     async def _step(self) -> None:
-        """Renew what we hold; else look, and take it if nobody does."""
+        """Renew what we hold; else look, and take it if it is free."""
         if self._stopping.is_set():
             return
-        if self._stored is None or not self._is_ours(self._stored):
-            self._stored = await self._read()
-            if self._stored is None:
-                await self._create()
-                return
-            if not self._is_ours(self._stored) and not self._is_free(self._stored):
-                return
-        record = self._record(self._stored)
-        if self._is_ours(self._stored):
-            await self._write(self._stored, record.transitions)
-        else:
-            await self._write(self._stored, max(record.transitions, self._highest) + 1)
+        if self._record is None or not self._is_ours(self._record):
+            self._record = await self._read()
+        record = self._record
+        if record is not None and self._is_ours(record):
+            # Lower than one we have seen: the API server was restored. History goes on above.
+            lost = record.transitions < self._highest
+            await self._write(record, self._highest + 1 if lost else record.transitions)
+        elif self._others.is_free():
+            await self._write(record, self._highest + 1)
 
-    async def _read(self) -> Object | None:
+    async def _read(self) -> Record | None:
+        """Read the Lease, and give up what it does not grant us any more."""
+        record = None
         try:
             async with asyncio.timeout(self.pace.timeout):
                 stored = await self._kube.get(
                     LEASES, self._namespace, self._name, timeout=self.pace.timeout
                 )
+            record = Record.of(stored, self.pace.duration)
+            self._highest = max(self._highest, record.transitions)
         except NotFound:
-            self._note(None)
-            return None
-        self._note(stored)
-        return stored
+            pass
+        if record is None or not self._is_ours(record):
+            self._claimed = self._valid_until = None
+            self._others.see(record, self._clock())
+        return record
 
-    def _note(self, stored: Object | None) -> None:
-        """Take in what the Lease says: whether it is still ours, and how quiet its holder is."""
-        now = self._clock()
-        if stored is None:
-            self._claimed, self._valid_until, self._watched = None, None, None
-            return
-        record = self._record(stored)
-        self._highest = max(self._highest, record.transitions)
-        if self._is_ours(stored):
-            self._watched = None
-            return
-        # Whoever holds it, we do not. An attempt of ours that was not answered did not succeed.
-        self._claimed, self._valid_until = None, None
-        gap = now - self._watched_at
-        if self._watched != record.spec:
-            self._quiet = 0.0
-        elif gap <= self.pace.renew:
-            self._quiet += gap
-        # A longer gap is not counted: the API server was away, and so was the holder's chance to
-        # write, or we did not run. The holder gets what is left of its time when both are back.
-        self._watched, self._watched_at = record.spec, now
-
-    def _is_free(self, stored: Object) -> bool:
-        record = self._record(stored)
-        return not record.holder or self._quiet >= record.duration
-
-    def _is_ours(self, stored: Object) -> bool:
-        """Whether this record was written by us, after all, and by nobody since.
+    def _is_ours(self, record: Record) -> bool:
+        """Whether this was written by us, after all, and by nobody since.
 
         The name alone does not say so: a restored API server shows what was true once.
         """
-        record = self._record(stored)
-        return (
-            self._claimed is not None
-            and record.holder == self.identity
-            and record.transitions >= self._claimed
-        )
+        claimed = self._claimed is not None and record.transitions >= self._claimed
+        return claimed and record.holder == self.identity
 
-    def _record(self, stored: Object) -> _Record:
-        return _Record.of(stored, self.pace.duration)
+    async def _write(self, record: Record | None, term: int) -> None:
+        """Write our name and this term. The lead counts from before the request was sent."""
+        before = record.spec if record is not None else {}
+        spec = held_spec(before, self.identity, term, self.pace.duration, self._wall())
+        if self._claimed is None:
+            self._claimed = term
+        began = self._clock()
+        if record is None:
+            self._record = await self._create(spec)
+        else:
+            self._record = await self._replace(record, spec)
+        self._others.reset()
+        self._term = self._highest = max(self._highest, term)
+        if not self._stopping.is_set():
+            self._valid_until = began + self.pace.valid
+            self._renewed.set()
 
-    async def _create(self) -> None:
-        term = self._highest + 1
-        body = {
-            "metadata": {"name": self._name, "namespace": self._namespace},
-            "spec": self._spec({}, term),
-        }
-        self._claimed, began = term, self._clock()
+    async def _create(self, spec: dict[str, Any]) -> Record:
+        body = {"metadata": {"name": self._name, "namespace": self._namespace}, "spec": spec}
         async with asyncio.timeout(self.pace.timeout):
             stored = await self._kube.create(
                 LEASES, self._namespace, body, timeout=self.pace.timeout
             )
-        self._won(stored, term, began)
+        return Record.of(stored, self.pace.duration)
 
-    async def _write(self, stored: Object, term: int) -> None:
-        """Write our name and this term. The lead counts from before the request was sent."""
-        if term > _MOST_TRANSITIONS:
-            raise ValueError("leaseTransitions is used up; delete the Lease")
-        if self._claimed is None:
-            self._claimed = term
-        began = self._clock()
-        written = await self._replace(stored, self._spec(stored.get("spec") or {}, term))
-        self._won(written, term, began)
-
-    async def _replace(self, stored: Object, spec: Object) -> Object:
-        body = deepcopy(stored)
-        body["spec"] = spec
-        body["metadata"].pop("managedFields", None)
+    async def _replace(self, record: Record, spec: dict[str, Any]) -> Record:
         async with asyncio.timeout(self.pace.timeout):
-            return await self._kube.replace(
-                LEASES, self._namespace, self._name, body, timeout=self.pace.timeout
+            stored = await self._kube.replace(
+                LEASES,
+                self._namespace,
+                self._name,
+                record.with_spec(spec),
+                timeout=self.pace.timeout,
             )
+        return Record.of(stored, self.pace.duration)
 
-    def _spec(self, before: Mapping[str, Any], term: int) -> Object:
-        now = datetime.fromtimestamp(self._wall(), tz=UTC)
-        moment = now.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
-        renewing = before.get("holderIdentity") == self.identity
-        return {
-            **before,
-            "holderIdentity": self.identity,
-            "leaseDurationSeconds": math.ceil(self.pace.duration),
-            "leaseTransitions": term,
-            "acquireTime": (before.get("acquireTime") if renewing else None) or moment,
-            "renewTime": moment,
-        }
-
-    def _won(self, stored: Object, term: int, began: float) -> None:
-        self._stored, self._watched = stored, None
-        self._term = term
-        self._highest = max(self._highest, term)
-        if self._stopping.is_set():
-            return
-        self._valid_until = began + self.pace.valid
-        if self.valid():
-            self._renewed.set()
-            if not self._was_leading:
-                logger.info("%s leads, term %d", self.identity, term)
-            self._was_leading = True
-
-    def _tell_a_loss(self) -> None:
-        if self._was_leading and not self.valid() and not self._stopping.is_set():
-            self._was_leading = False
-            logger.warning("%s does not lead any more, term %d", self.identity, self._term)
-
-    def _fail(self, words: str) -> None:
-        if words != self._problem:
-            logger.warning("the lease %s/%s: %s", self._namespace, self._name, words)
-        self._problem = words
+    def _tell(self, problem: str | None) -> None:
+        """Log what changed: the lead, and whether the Lease can be read and written."""
+        if problem != self._problem:
+            lease = f"the lease {self._namespace}/{self._name}"
+            if problem is None:
+                logger.info("%s can be read and written again", lease)
+            else:
+                logger.warning("%s: %s", lease, problem)
+            self._problem = problem
+        leads = self.valid()
+        if leads != self._was_leading and not self._stopping.is_set():
+            words = "leads" if leads else "does not lead any more"
+            level = logging.INFO if leads else logging.WARNING
+            logger.log(level, "%s %s, term %d", self.identity, words, self._term)
+            self._was_leading = leads
 
 
 def _words(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    return str(error) or f"no answer ({type(error).__name__})"

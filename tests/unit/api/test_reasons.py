@@ -158,5 +158,7 @@ def test_every_reason_is_in_the_manual(words: type[Word]) -> None:
 )
 def test_every_state_and_mode_is_explained_where_users_look(words: type[Word]) -> None:
     told = " ".join(" ".join(crd.files().values()).split()).replace("''", "'")
+    manual = README.read_text("utf-8")
     for word in words:
+        assert f"`{word}`" in manual
         assert f"`{word}`: {word.doc}" in told

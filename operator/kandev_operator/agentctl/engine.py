@@ -1,0 +1,340 @@
+"""The engine: it feeds the machine, keeps what it concludes, and carries out what it wants.
+
+One event at a time, on the event loop: step, then the journal, then the acts. If the journal
+refuses what a caller asked for, the old state stays and the caller hears why; what the agent does
+goes on with or without room. It owns the session being served, the one execution, the timers and
+the journal, and decides nothing itself.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+from typing import Final, assert_never
+
+from kandev_operator.agentctl.clock import now
+from kandev_operator.agentctl.execution import Execution, Place
+from kandev_operator.agentctl.journal import Journal, JournalFull, JournalUnreadable
+from kandev_operator.agentctl.machine import Outcome, State, step
+from kandev_operator.agentctl.machine import effects as fx
+from kandev_operator.agentctl.machine import events as ev
+from kandev_operator.agentctl.machine.reopen import reopen
+from kandev_operator.agentctl.machine.tables import ALIVE
+from kandev_operator.agentctl.owner import Ownership
+from kandev_operator.agentctl.redaction import Redactor
+from kandev_operator.agentctl.settings import Settings
+from kandev_operator.agentctl.statedir import SessionFolder, StateDir
+from kandev_operator.contract.agent import AgentSpec
+from kandev_operator.contract.errors import Code
+from kandev_operator.contract.status import Exit, JournalState
+
+log = logging.getLogger("kandev.agentctl")
+
+MUST_BE_KEPT: Final = (ev.FenceSeen, ev.StartAsked, ev.PromptAsked)
+"""Events of a caller that are refused unless their stores are kept."""
+
+
+class Rejected(Exception):
+    """A call is refused; `refusal` says how."""
+
+    def __init__(self, refusal: fx.Refused) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+def reject(code: Code, message: str, **details: object) -> Rejected:
+    return Rejected(fx.Refused(code, message, dict(details)))
+
+
+class Engine:
+    """The running heart of one agentctl."""
+
+    def __init__(
+        self, settings: Settings, states: StateDir, boot_id: str, instance_id: str
+    ) -> None:
+        self.settings, self.states = settings, states
+        self.boot_id, self.instance_id = boot_id, instance_id
+        self.redactor = Redactor()
+        self.ownership = Ownership(states.path, boot_id, settings.patience.owner_period)
+        self.journal: Journal | None = None
+        self.folder: SessionFolder | None = None
+        self.spec: AgentSpec | None = None
+        self.news = asyncio.Condition()
+        self.launches = 0
+        session_id, term = states.served()
+        self.state = State(term=term)
+        self._group: asyncio.TaskGroup | None = None
+        self._execution: Execution | None = None
+        self._timers: dict[ev.Timer, asyncio.TimerHandle] = {}
+        self._rang = asyncio.Event()
+        self.closing = asyncio.Event()
+        self.ended = asyncio.Event()
+        """No execution is left."""
+        self.ended.set()
+        if session_id is not None and states.folder(session_id).path.is_dir():
+            self._serve(session_id)
+
+    @property
+    def own_pid(self) -> int:
+        return os.getpid()
+
+    @property
+    def agent_pid(self) -> int | None:
+        """The agent's process, while there is one."""
+        execution = self._execution
+        if execution is None or execution.process is None or execution.process.gone.is_set():
+            return None
+        return execution.process.pid
+
+    # ---- which session -----------------------------------------------------------------
+
+    @property
+    def marker_verified(self) -> bool:
+        if self.folder is None:
+            return False
+        return bool(self.folder.marker().get("session_id") == self.state.session_id)
+
+    @property
+    def journal_state(self) -> JournalState:
+        return JournalState.ABSENT if self.journal is None else self.journal.state
+
+    def switch(self, spec: AgentSpec) -> None:
+        """Serve the session of this configuration; refused while another one's agent lives."""
+        if self.state.session_id == spec.session_id:
+            if self.folder is not None:
+                self.folder.mark(spec.session_id, spec.session_namespace, spec.session_name)
+            return
+        if self.state.status in ALIVE or not self.ended.is_set():
+            raise reject(
+                Code.SESSION_CONFLICT,
+                "another session's agent lives here",
+                session_id=self.state.session_id,
+            )
+        if self.journal is not None:
+            self.journal.close()
+            self.journal = None
+        self.states.prepare(
+            spec.session_id, spec.session_namespace, spec.session_name, spec.adopt_from
+        )
+        self._serve(spec.session_id)
+        self.states.serve(spec.session_id, self.state.term)
+        self._rang.set()
+
+    def _serve(self, session_id: str) -> None:
+        self.spec = None
+        self.folder = self.states.folder(session_id)
+        term = self.state.term
+        self.journal = Journal(
+            self.folder.journal, session_id, max_pages=self.settings.journal_max_pages
+        )
+        try:
+            outcome = reopen(self.journal.load(), term=term, at=now())
+        except JournalUnreadable:
+            log.error("the journal of the session cannot be read: %s", self.journal.message)
+            outcome = Outcome(State(session_id=session_id, term=term), (), (), None)
+        self._keep(outcome)
+
+    def configure(self, spec: AgentSpec, execution_id: str) -> bool:
+        """Take a configuration for the session served; tells whether anything changed."""
+        self.require_journal()
+        before = self.spec
+        self.spec = spec
+        self.redactor.learn_env(spec.env)
+        try:
+            reply = self.dispatch(
+                ev.Configured(now(), spec.profile_hash, spec.permission_policy, execution_id)
+            )
+        except Rejected:
+            self.spec = before
+            raise
+        changed = isinstance(reply, fx.ConfiguredReply) and reply.changed
+        if not changed and before is not None:
+            self.spec = before
+        return changed
+
+    def require_journal(self) -> None:
+        """Raise unless what must be durable can be stored."""
+        if self.journal is None:
+            raise reject(Code.NO_AGENT, "no session is served here yet")
+        if self.journal.state is JournalState.UNREADABLE:
+            raise reject(Code.JOURNAL_UNAVAILABLE, "the journal cannot be read or written")
+
+    # ---- the machine -------------------------------------------------------------------
+
+    def dispatch(self, event: ev.Event) -> fx.Reply | None:
+        """Take one event; raises Rejected where the caller is refused."""
+        outcome = step(self.state, event)
+        if isinstance(outcome.reply, fx.Refused):
+            raise Rejected(outcome.reply)
+        if isinstance(event, MUST_BE_KEPT):
+            self._commit(outcome)
+        else:
+            self._keep(outcome)
+        for act in outcome.acts:
+            self._perform(act)
+        return outcome.reply
+
+    def tell(self, event: ev.Event) -> None:
+        """Take what happened to the agent."""
+        self.dispatch(event)
+
+    def _commit(self, outcome: Outcome) -> None:
+        """Keep it, or refuse: the state changes only with the journal."""
+        if outcome.stores:
+            self.require_journal()
+            assert self.journal is not None
+            try:
+                events = self.journal.commit(outcome.stores)
+            except JournalFull:
+                raise reject(Code.JOURNAL_FULL, "there is no room for the journal") from None
+            except JournalUnreadable:
+                raise reject(
+                    Code.JOURNAL_UNAVAILABLE, "the journal cannot be read or written"
+                ) from None
+            self._adopt(outcome, bool(events))
+        else:
+            self._adopt(outcome, False)
+
+    def _keep(self, outcome: Outcome) -> None:
+        events = []
+        if outcome.stores and self.journal is not None:
+            events = self.journal.commit_or_lose(outcome.stores)
+        self._adopt(outcome, bool(events))
+
+    def _adopt(self, outcome: Outcome, told: bool) -> None:
+        before, self.state = self.state, outcome.state
+        state = outcome.state
+        if state.term != before.term:
+            self.states.serve(state.session_id, state.term)
+        if (state.token, state.previous_tokens, state.wish) != (
+            before.token,
+            before.previous_tokens,
+            before.wish,
+        ):
+            now_known = {state.token.value if state.token else "", *state.previous_tokens}
+            wished = state.wish.token if state.wish else None
+            self.redactor.learn_tokens({*now_known, wished or "", state.opened_token or ""})
+        if told:
+            self._rang.set()
+
+    # ---- acts --------------------------------------------------------------------------
+
+    def _perform(self, act: fx.Act) -> None:
+        if isinstance(act, fx.Launch):
+            self._launch(act)
+            return
+        if isinstance(act, fx.Arm):
+            self._arm(act)
+            return
+        execution = self._execution
+        if execution is None or execution.execution_id != act.execution_id:
+            return
+        match act:
+            case fx.Open():
+                execution.open(act)
+            case fx.SendPrompt():
+                execution.send(act)
+            case fx.CancelTurn():
+                execution.cancel(act)
+            case fx.AnswerPermission():
+                execution.answer(act)
+            case fx.End():
+                execution.end(act.grace)
+            case _:
+                assert_never(act)
+
+    def _launch(self, act: fx.Launch) -> None:
+        spec, folder = self.spec, self.folder
+        assert self._group is not None
+        assert spec is not None
+        assert folder is not None
+        self.launches += 1
+        place = Place(spec, folder.home, self.marker_verified)
+        execution = Execution(act.execution_id, place, self.settings, self.redactor, self.tell)
+        before = self._execution
+        self._execution = execution
+        self.ended.clear()
+        self._group.create_task(self._run(execution, before))
+
+    async def _run(self, execution: Execution, before: Execution | None) -> None:
+        try:
+            if before is not None:
+                await before.over.wait()  # two agents never live at once
+            await execution.run(self.ownership.may_launch)
+        except Exception:
+            # A bug of ours: the process must not stay, and the machine must hear that it is gone.
+            log.exception("the execution failed")
+            execution.kill()
+            self.tell(ev.Exited(now(), execution.execution_id, Exit(at=now())))
+        finally:
+            execution.over.set()
+            if self._execution is execution:
+                self.ended.set()
+
+    def _arm(self, act: fx.Arm) -> None:
+        patience = self.settings.patience
+        match act.timer:
+            case ev.Timer.PROBE_IDLE:
+                seconds = patience.probe_idle
+            case ev.Timer.CANCEL_GRACE:
+                seconds = patience.cancel_grace
+            case ev.Timer.FLUSH:
+                seconds = patience.flush
+            case _:
+                assert_never(act.timer)
+        if (old := self._timers.pop(act.timer, None)) is not None:
+            old.cancel()
+        self._timers[act.timer] = asyncio.get_running_loop().call_later(
+            seconds, lambda: self.tell(ev.TimerFired(now(), act.timer, act.key))
+        )
+
+    # ---- life --------------------------------------------------------------------------
+
+    async def run(self, until: asyncio.Event) -> None:
+        """Serve until told to end; then end the agent gently and close the journal."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            helpers = [
+                group.create_task(self.ownership.keep(lambda: self.state.term, self._lost)),
+                group.create_task(self._announce()),
+            ]
+            await until.wait()
+            self.dispatch(ev.ShutDown(now(), self.settings.patience.shutdown_grace))
+            await self.ended.wait()
+            for task in helpers:
+                task.cancel()
+        for timer in self._timers.values():
+            timer.cancel()
+        self.ownership.release(self.state.term)
+
+    def close(self) -> None:
+        """Let go of the journal, once nobody reads any more."""
+        if self.journal is not None:
+            self.journal.close()
+
+    def _lost(self) -> None:
+        log.error("another agentctl took this workspace over: the agent is ended")
+        self.dispatch(ev.ShutDown(now(), 2.0))
+
+    async def _announce(self) -> None:
+        """Wake the readers of the stream, once for whatever came meanwhile."""
+        while True:
+            await self._rang.wait()
+            self._rang.clear()
+            async with self.news:
+                self.news.notify_all()
+
+    async def wake_readers(self) -> None:
+        """For the end: whoever waits for news looks again."""
+        async with self.news:
+            self.news.notify_all()
+
+    async def wait_news(self, journal: Journal, after: int, seconds: float) -> None:
+        """Wait until this journal has more, another one is served, or the time is over."""
+
+        def is_news() -> bool:
+            return journal.last_seq > after or self.journal is not journal or self.closing.is_set()
+
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds), self.news:
+                await self.news.wait_for(is_news)

@@ -1,0 +1,93 @@
+"""The second fence: owner.json, for when a lock proves nothing (network file systems).
+
+The owner renews a heartbeat in it. A new agentctl that finds a stranger's file watches it for two
+periods and starts no agent while it moves. Where the lock is trusted, which it is on a local file
+system of the same running kernel, holding it proves that the old owner is dead: no watching then.
+An owner that finds somebody else's name in its file has lost the workspace, and ends its agent.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kandev_operator.agentctl.filesystems import is_network
+from kandev_operator.agentctl.statedir import read_json, write_json
+from kandev_operator.contract.status import Failure, FailureCode
+
+
+def kernel() -> str:
+    """The id of this boot of the machine's kernel."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+class Ownership:
+    """This process's claim on the state folder."""
+
+    def __init__(self, state: Path, boot_id: str, period: float) -> None:
+        self._path = state / "owner.json"
+        self._boot_id, self._period = boot_id, period
+        self._kernel = kernel()
+        self._beat = 0
+        self._decided = asyncio.Event()
+        self._trusted = not is_network(state)
+        self.stranger: str | None = None
+        """Who else owns the folder, as far as is known."""
+
+    async def may_launch(self) -> Failure | None:
+        """Wait until it is known whether somebody else owns the folder; the reason if so."""
+        await self._decided.wait()
+        if self.stranger is None:
+            return None
+        message = "another agentctl still owns this workspace"
+        return Failure(code=FailureCode.WORKSPACE_IN_USE, message=message)
+
+    def needs_watching(self, found: dict[str, Any]) -> bool:
+        """Whether the file's last writer may be alive, for all that is known here."""
+        if not found or found.get("released") or found.get("boot_id") == self._boot_id:
+            return False
+        return not (self._trusted and self._kernel and found.get("kernel") == self._kernel)
+
+    async def keep(self, term: Callable[[], int], lost: Callable[[], None]) -> None:
+        """Settle who owns the folder, then renew the heartbeat for ever."""
+        await self._watch()
+        while True:
+            found = read_json(self._path)
+            owner = found.get("boot_id")
+            if self._beat and owner not in (None, self._boot_id):
+                self.stranger = str(owner)
+                lost()
+                return
+            self._beat += 1
+            self._write(term())
+            self._decided.set()
+            await asyncio.sleep(self._period)
+
+    async def _watch(self) -> None:
+        while self.needs_watching(before := read_json(self._path)):
+            await asyncio.sleep(2 * self._period)
+            after = read_json(self._path)
+            if after.get("heartbeat") == before.get("heartbeat"):
+                break
+            self.stranger = str(after.get("boot_id"))
+            self._decided.set()
+        self.stranger = None
+
+    def release(self, term: int) -> None:
+        """A clean end: nobody needs to watch."""
+        if self._beat and self.stranger is None:
+            self._write(term, released=True)
+
+    def _write(self, term: int, *, released: bool = False) -> None:
+        content = {
+            "boot_id": self._boot_id,
+            "pid": os.getpid(),
+            "term": term,
+            "heartbeat": self._beat,
+            "kernel": self._kernel,
+        }
+        write_json(self._path, content | ({"released": True} if released else {}), sync=False)

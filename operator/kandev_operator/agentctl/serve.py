@@ -1,0 +1,139 @@
+"""One agentctl process from its first breath to its last: lock, socket, engine, signals.
+
+The order matters. The lock comes first, so that a second agentctl on the same state touches
+nothing; leftovers of an earlier life are killed before anything is served as true; run.json is
+written once the socket answers. On SIGTERM the agent ends gently, then the server, then the
+journal is closed.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import uvicorn
+
+from kandev_operator.agentctl import app, orphans
+from kandev_operator.agentctl.auth import Authenticator, KeySet
+from kandev_operator.agentctl.engine import Engine
+from kandev_operator.agentctl.settings import Settings
+from kandev_operator.agentctl.statedir import AlreadyRunning, StateDir, write_json
+
+log = logging.getLogger("kandev.agentctl")
+
+EXIT_ALREADY_RUNNING: Final = 73
+EXIT_NO_ADDRESS: Final = 74
+REAP_EVERY: Final = 5.0
+CLOSE_PATIENCE: Final = 3
+
+
+class Server(uvicorn.Server):
+    """uvicorn, with our own signals, telling when it listens."""
+
+    def __init__(self, config: uvicorn.Config, listening: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._listening = listening
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield  # signals are `run`'s business
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._listening()
+
+
+def main(settings: Settings) -> int:
+    """Serve until told to end; gives the exit code."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=settings.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+    )
+    states = StateDir(settings.state)
+    try:
+        states.own()
+    except AlreadyRunning:
+        log.error("another agentctl already runs on the state folder %s", settings.state)
+        return EXIT_ALREADY_RUNNING
+    orphans.become_subreaper()
+    try:
+        bound = _bind(settings)
+    except OSError as exc:
+        log.error("cannot listen on %s port %d: %s", settings.host, settings.port, exc.strerror)
+        return EXIT_NO_ADDRESS
+    asyncio.run(_serve(settings, states, bound))
+    return 0
+
+
+def _bind(settings: Settings) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        settings.host, settings.port, type=socket.SOCK_STREAM
+    )[0]
+    bound = socket.socket(family, kind, protocol)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.bind(address)
+    return bound
+
+
+async def _serve(settings: Settings, states: StateDir, bound: socket.socket) -> None:
+    boot_id = str(uuid.uuid4())
+    instance_id = settings.instance_id or states.instance_id()
+    engine = Engine(settings, states, boot_id, instance_id)
+    authenticator = Authenticator(KeySet(settings.jwks), settings.audience)
+    config = uvicorn.Config(
+        app.build(engine, authenticator),
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=CLOSE_PATIENCE,
+    )
+    host, port = bound.getsockname()[:2]
+    run = {
+        "pid": os.getpid(),
+        "birth": orphans.birth(os.getpid()),
+        "host": host,
+        "port": port,
+        "instance_id": instance_id,
+        "boot_id": boot_id,
+        "url": f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
+    }
+
+    def listening() -> None:
+        write_json(settings.state / "run.json", run, sync=False)
+        log.info("serving on %s", run["url"])
+
+    server = Server(config, listening)
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked.set)
+    async with asyncio.TaskGroup() as group:
+        reaper = group.create_task(_reap(engine))
+        serving = group.create_task(server.serve(sockets=[bound]))
+        await engine.run(asked)
+        engine.closing.set()
+        await engine.wake_readers()
+        server.should_exit = True
+        await serving
+        reaper.cancel()
+    engine.close()
+    with contextlib.suppress(FileNotFoundError):
+        (settings.state / "run.json").unlink()
+    log.info("ended")
+
+
+async def _reap(engine: Engine) -> None:
+    """Dead orphans of the agent's tree are ours to collect."""
+    while True:
+        await asyncio.sleep(REAP_EVERY)
+        own = engine.agent_pid
+        await asyncio.to_thread(orphans.reap, frozenset({own} if own else ()))

@@ -1,0 +1,152 @@
+"""The newest known body of every object of ours, and who points at whom.
+
+Filled by lists, watch events and the answers to our own writes; an older resourceVersion never
+replaces a newer one, so a late watch event cannot undo what a write told us. Bodies are stripped
+of what no decision reads and parsed only when asked for: idle objects cost a dictionary each.
+Nothing here is trusted to say that an object is gone: see `observe`, which asks the API server.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kandev_operator.api import group
+
+Body = dict[str, Any]
+Place = tuple[str, str, str]
+"""Kind, namespace, name."""
+
+KINDS: Final = (group.AGENT_PROFILE, group.TASK, group.TASK_SESSION, group.EXECUTOR)
+_DEAD_WEIGHT: Final = ("managedFields", "selfLink")
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An object changed, appeared or went away."""
+
+    place: Place
+    before: Body | None
+    after: Body | None
+
+
+def strip(body: Body) -> Body:
+    """The body without what no decision reads."""
+    meta = {k: v for k, v in body.get("metadata", {}).items() if k not in _DEAD_WEIGHT}
+    notes = meta.get("annotations")
+    if notes and _LAST_APPLIED in notes:
+        meta["annotations"] = {k: v for k, v in notes.items() if k != _LAST_APPLIED}
+    kept = {"metadata": meta}
+    for part in ("spec", "status"):
+        if part in body:
+            kept[part] = body[part]
+    return kept
+
+
+def version_of(body: Body) -> int:
+    """The resourceVersion as a number; etcd-backed servers order by it (KEP-5504)."""
+    text = body.get("metadata", {}).get("resourceVersion", "")
+    return int(text) if text.isdigit() else 0
+
+
+class Cache:
+    """All objects, by place; with indices over the references between them."""
+
+    def __init__(self, on_change: Callable[[Change], None]) -> None:
+        self._bodies: dict[Place, Body] = {}
+        self._on_change = on_change
+        self._sessions_of: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+        self._executors_on: dict[tuple[str, str], set[str]] = defaultdict(set)
+
+    def __len__(self) -> int:
+        return len(self._bodies)
+
+    def get(self, kind: str, namespace: str, name: str) -> Body | None:
+        """The newest known body, or None."""
+        return self._bodies.get((kind, namespace, name))
+
+    def places(self, kind: str) -> Iterator[Place]:
+        """All places of a kind."""
+        return (place for place in list(self._bodies) if place[0] == kind)
+
+    def bodies(self, kind: str) -> Iterator[Body]:
+        """All bodies of a kind."""
+        return (self._bodies[place] for place in self.places(kind))
+
+    def sessions_of(self, kind: str, namespace: str, name: str) -> tuple[str, ...]:
+        """Names of the sessions that refer to this Task, AgentProfile or Executor."""
+        return tuple(sorted(self._sessions_of.get((kind, namespace, name), ())))
+
+    def executors_on(self, namespace: str, worktree: str) -> tuple[str, ...]:
+        """Names of the executors that were given this worktree."""
+        return tuple(sorted(self._executors_on.get((namespace, worktree), ())))
+
+    def put(self, kind: str, body: Body) -> bool:
+        """Take a body as news, unless a newer one is known. Tells whether it was news."""
+        meta = body["metadata"]
+        place = (kind, meta.get("namespace", ""), meta["name"])
+        before = self._bodies.get(place)
+        if before is not None and version_of(body) <= version_of(before):
+            return False
+        after = strip(body)
+        self._unindex(place, before)
+        self._bodies[place] = after
+        self._index(place, after)
+        self._on_change(Change(place, before, after))
+        return True
+
+    def drop(self, kind: str, namespace: str, name: str, uid: str | None = None) -> bool:
+        """Forget an object that is gone; one of the same name with another UID stays."""
+        place = (kind, namespace, name)
+        before = self._bodies.get(place)
+        if before is None or (uid is not None and before["metadata"].get("uid") != uid):
+            return False
+        del self._bodies[place]
+        self._unindex(place, before)
+        self._on_change(Change(place, before, None))
+        return True
+
+    def _index(self, place: Place, body: Body) -> None:
+        for key in _references(place, body):
+            self._sessions_of[key].add(place[2])
+        for worktree in _worktrees(place, body):
+            self._executors_on[worktree].add(place[2])
+
+    def _unindex(self, place: Place, body: Body | None) -> None:
+        if body is None:
+            return
+        for key in _references(place, body):
+            _discard(self._sessions_of, key, place[2])
+        for worktree in _worktrees(place, body):
+            _discard(self._executors_on, worktree, place[2])
+
+
+def _discard(index: dict[Any, set[str]], key: Any, name: str) -> None:
+    names = index.get(key)
+    if names is not None:
+        names.discard(name)
+        if not names:
+            del index[key]
+
+
+def _references(place: Place, body: Body) -> Iterator[tuple[str, str, str]]:
+    kind, namespace, _ = place
+    if kind != group.TASK_SESSION:
+        return
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    for field, target in (("taskRef", group.TASK), ("agentProfileRef", group.AGENT_PROFILE)):
+        if name := (spec.get(field) or {}).get("name"):
+            yield target, namespace, name
+    chosen = ((spec.get("executor") or {}).get("ref") or {}).get("name")
+    pointed = (status.get("executorRef") or {}).get("name")
+    for name in {chosen, pointed} - {None}:
+        yield group.EXECUTOR, namespace, name
+
+
+def _worktrees(place: Place, body: Body) -> Iterator[tuple[str, str]]:
+    kind, namespace, _ = place
+    if kind == group.EXECUTOR:
+        local = (body.get("spec") or {}).get("localStandalone") or {}
+        if path := local.get("worktreePath"):
+            yield namespace, path

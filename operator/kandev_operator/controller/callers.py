@@ -1,0 +1,79 @@
+"""Clients of agentctls, made with the right address, pin, TLS and token for each call.
+
+A client is cheap and made for one pass. Tokens are minted per executor, session, term and epoch;
+term and epoch travel only with calls that change something, and only from a process that leads.
+"""
+
+import ssl
+from functools import lru_cache
+
+import aiohttp
+
+from kandev_operator.api.executor import Executor
+from kandev_operator.clients.agentctl import DIRECT, AgentctlClient, Route
+from kandev_operator.clients.tokens import Minter
+from kandev_operator.contract.claims import Scope
+from kandev_operator.controller.prober import Target
+
+
+class Callers:
+    """Makes clients for followers (reading) and for actions (fenced)."""
+
+    def __init__(self, http: aiohttp.ClientSession, minter: Minter) -> None:
+        self._http = http
+        self._minter = minter
+
+    def reading(self, target: Target) -> AgentctlClient:
+        """For looking: no term, no epoch, so looking never fences anybody out."""
+
+        def mint(*scopes: Scope) -> str:
+            return self._minter.mint(target.audience, scopes, target.session_uid)
+
+        return AgentctlClient(
+            self._http, target.url, mint, target.instance_id, route=_route(target.ca_bundle)
+        )
+
+    def acting(
+        self, executor: Executor, session_uid: str, *, term: int, epoch: int
+    ) -> AgentctlClient | None:
+        """For changing something; None while the executor has no address."""
+        target = target_of(executor, session_uid)
+        if target is None:
+            return None
+
+        def mint(*scopes: Scope) -> str:
+            return self._minter.mint(target.audience, scopes, session_uid, term, epoch)
+
+        return AgentctlClient(
+            self._http, target.url, mint, target.instance_id, route=_route(target.ca_bundle)
+        )
+
+
+def target_of(executor: Executor, session_uid: str | None) -> Target | None:
+    """Where this executor's agentctl is to be asked, as its status says."""
+    url = executor.status.agentctl_url
+    if url is None:
+        return None
+    remote = executor.spec.remote
+    return Target(
+        url=url,
+        instance_id=executor.status.instance_id,
+        audience=audience_of(executor),
+        session_uid=session_uid,
+        ca_bundle=remote.ca_bundle if remote else None,
+    )
+
+
+def audience_of(executor: Executor) -> str:
+    """For whom tokens are made: the executor's UID, or what a remote one was started with."""
+    remote = executor.spec.remote
+    return (remote.audience if remote else None) or executor.metadata.uid
+
+
+def _route(ca_bundle: str | None) -> Route:
+    return DIRECT if ca_bundle is None else Route(ssl_context=_context(ca_bundle))
+
+
+@lru_cache(maxsize=256)
+def _context(ca_bundle: str) -> ssl.SSLContext:
+    return ssl.create_default_context(cadata=ca_bundle)

@@ -1,0 +1,59 @@
+"""Which keys a change concerns: the arrows of level-triggered work.
+
+A change of an object concerns itself and everything whose decision reads it. An arrow too many
+costs a pass without a write; an arrow too few costs a stuck object, so in doubt there is one.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from kandev_operator.api import group
+from kandev_operator.controller.cache import Body, Cache, Change
+from kandev_operator.controller.queue import Key
+
+TASK_DELAY: Final = 1.0
+"""Seconds until a task is looked at after one of its sessions changed: turns come in bursts."""
+
+
+def concerned(cache: Cache, change: Change) -> Iterator[tuple[Key, float]]:
+    """Keys to be run, each with a delay in seconds (0: now)."""
+    kind, namespace, name = change.place
+    yield Key(kind, namespace, name), 0.0
+    for body in (change.before, change.after):
+        if body is None:
+            continue
+        if kind == group.TASK_SESSION:
+            yield from _of_session(namespace, body)
+        elif kind == group.EXECUTOR:
+            yield from _of_executor(cache, namespace, name, body)
+    if kind in (group.TASK, group.AGENT_PROFILE):
+        for session in cache.sessions_of(kind, namespace, name):
+            yield Key(group.TASK_SESSION, namespace, session), 0.0
+
+
+def _of_session(namespace: str, body: Body) -> Iterator[tuple[Key, float]]:
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    if task := (spec.get("taskRef") or {}).get("name"):
+        yield Key(group.TASK, namespace, task), TASK_DELAY
+    pointed = (status.get("executorRef") or {}).get("name")
+    chosen = ((spec.get("executor") or {}).get("ref") or {}).get("name")
+    for executor in {pointed, chosen} - {None}:
+        yield Key(group.EXECUTOR, namespace, executor), 0.0
+
+
+def _of_executor(
+    cache: Cache, namespace: str, name: str, body: Body
+) -> Iterator[tuple[Key, float]]:
+    for session in cache.sessions_of(group.EXECUTOR, namespace, name):
+        yield Key(group.TASK_SESSION, namespace, session), 0.0
+    for owner in body["metadata"].get("ownerReferences") or ():
+        if owner.get("kind") == group.TASK_SESSION:
+            yield Key(group.TASK_SESSION, namespace, owner["name"]), 0.0
+    held = ((body.get("status") or {}).get("sessionRef") or {}).get("name")
+    if held:
+        yield Key(group.TASK_SESSION, namespace, held), 0.0
+    local = ((body.get("spec") or {}).get("localStandalone") or {}).get("worktreePath")
+    if local:
+        for other in cache.executors_on(namespace, local):
+            if other != name:
+                yield Key(group.EXECUTOR, namespace, other), 0.0

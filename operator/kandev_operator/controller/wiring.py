@@ -1,0 +1,50 @@
+"""What one operator process is made of, handed around as one frozen value.
+
+No logic: every room of the controller takes the parts it needs from here, and `app` puts them
+together. The clock is here so that nothing else calls one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from kandev_operator.clients.kube import Kube
+from kandev_operator.clients.local import LocalHost
+from kandev_operator.clients.tokens import Minter, SigningKey
+from kandev_operator.controller.cache import Cache
+from kandev_operator.controller.lease import Lease
+from kandev_operator.controller.metrics import Metrics
+from kandev_operator.controller.prober import Prober
+from kandev_operator.controller.queue import WorkQueue
+from kandev_operator.controller.settings import Settings
+
+if TYPE_CHECKING:
+    from kandev_operator.controller.callers import Callers
+    from kandev_operator.controller.events import EventPoster
+    from kandev_operator.controller.secrets import Secrets
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """Everything that passes, followers and sweeps share."""
+
+    settings: Settings
+    kube: Kube
+    http: aiohttp.ClientSession
+    cache: Cache
+    queue: WorkQueue
+    lease: Lease
+    prober: Prober
+    metrics: Metrics
+    events: EventPoster
+    secrets: Secrets
+    callers: Callers
+    key: SigningKey
+    minter: Minter
+    local: LocalHost
+    clock: Callable[[], datetime]
