@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, cast
 
@@ -103,10 +104,15 @@ class Talk:
             for _, update in self.ear.updates[start:]
         ]
 
-    async def until(self, condition: Any) -> None:
-        """Wait for news that make the condition true; the test's timeout is the only limit."""
+    async def until(self, condition: Callable[[], Any]) -> None:
+        """Wait for news that make the condition true, as long as news can come."""
         while not condition():
-            await self.ear.news.wait()
+            pipe = self.process.stdout
+            ended = self.process.returncode is not None and (pipe is None or pipe.at_eof())
+            assert not ended, f"the agent ended ({self.process.returncode}) after: {self.heard()}"
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await self.ear.news.wait()
             self.ear.news.clear()
 
     async def kill(self) -> None:
@@ -140,6 +146,11 @@ async def talk(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> Asy
         await it.agent.close()
         # asyncio has no public way to let go of a pipe that an escaped child still holds open.
         cast(Any, process)._transport.close()
+
+
+# What test folders call their own fixtures: start with options; make a session with one turn.
+Start = Callable[..., AbstractAsyncContextManager[Talk]]
+OneTurn = Callable[..., Awaitable[str]]
 
 
 def process_tree(root: int) -> set[int]:

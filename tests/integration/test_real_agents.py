@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from acp import RequestError
 
-from fakes.acp_client import Talk, talk
+from fakes.acp_client import Start, talk
 from fakes.model_server import ModelServer
 from fakes.node_tools import InstallError
 from fakes.real_agents import RealAgent, install
 
 pytestmark = pytest.mark.agents
-
-Start = Callable[[], AbstractAsyncContextManager[Talk]]
 
 # Seen with Claude: a turn is answered up to 0.2 s before it is on disk.
 SETTLE = 1.0

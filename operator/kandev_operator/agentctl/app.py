@@ -86,6 +86,8 @@ class Face:
         self._about(claims, body.session_id)
         self._serves(body.session_id)
         self._fence(claims)
+        if known := self._engine.recall_operation(body.operation_id):
+            return _json(known, 202)
         event = ev.StartAsked(
             now(),
             operation_id=body.operation_id,
@@ -119,6 +121,8 @@ class Face:
         self._about(claims, body.session_id)
         self._serves(body.session_id)
         self._fence(claims)
+        if known := self._engine.recall_prompt(body.prompt_id):
+            return _json(PromptAnswer(prompt_id=known.prompt_id, fate=known.fate), 202)
         reply = self._engine.dispatch(ev.PromptAsked(now(), body.prompt_id, body.content))
         assert isinstance(reply, fx.PromptReply)
         answer = PromptAnswer(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAX_TOKEN_CHARS: Final = 8192
 TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 LOOK_AGAIN: Final = 1.0
-"""Seconds between two looks at the file because of unknown key ids: strangers cannot keep us busy."""
+"""Seconds between two looks at the file for unknown key ids: no stranger can keep us busy."""
 
 
 class Denied(Exception):

@@ -19,6 +19,7 @@ from kandev_operator.agentctl.machine import Outcome, State, step
 from kandev_operator.agentctl.machine import effects as fx
 from kandev_operator.agentctl.machine import events as ev
 from kandev_operator.agentctl.machine.reopen import reopen
+from kandev_operator.agentctl.machine.state import Prompt
 from kandev_operator.agentctl.machine.tables import ALIVE
 from kandev_operator.agentctl.owner import Ownership
 from kandev_operator.agentctl.redaction import Redactor
@@ -26,12 +27,14 @@ from kandev_operator.agentctl.settings import Settings
 from kandev_operator.agentctl.statedir import SessionFolder, StateDir
 from kandev_operator.contract.agent import AgentSpec
 from kandev_operator.contract.errors import Code
-from kandev_operator.contract.status import Exit, JournalState
+from kandev_operator.contract.status import Exit, JournalState, Operation
 
 log = logging.getLogger("kandev.agentctl")
 
-MUST_BE_KEPT: Final = (ev.FenceSeen, ev.StartAsked, ev.PromptAsked)
-"""Events of a caller that are refused unless their stores are kept."""
+MUST_BE_KEPT: Final = (ev.StartAsked, ev.PromptAsked)
+"""Events of a caller that are refused unless their stores are kept. A newer term or epoch that
+found no room is kept with the next of these at the latest, and so before anything acts on it; a
+stop works with any journal."""
 
 
 class Rejected(Exception):
@@ -158,6 +161,16 @@ class Engine:
             raise reject(Code.NO_AGENT, "no session is served here yet")
         if self.journal.state is JournalState.UNREADABLE:
             raise reject(Code.JOURNAL_UNAVAILABLE, "the journal cannot be read or written")
+
+    def recall_prompt(self, prompt_id: str) -> Prompt | None:
+        """A prompt that was decided so long ago that the machine let it go."""
+        known = any(p.prompt_id == prompt_id for p in self.state.prompts)
+        return None if known or self.journal is None else self.journal.find_prompt(prompt_id)
+
+    def recall_operation(self, operation_id: str) -> Operation | None:
+        """An operation that ended so long ago that the machine let it go."""
+        known = any(o.operation_id == operation_id for o in self.state.operations)
+        return None if known or self.journal is None else self.journal.find_operation(operation_id)
 
     # ---- the machine -------------------------------------------------------------------
 

@@ -13,22 +13,24 @@ a gap event tells of them as soon as there is room. Old events go when retention
 import contextlib
 import sqlite3
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kandev_operator.agentctl import journal_rows
 from kandev_operator.agentctl.filesystems import is_network
 from kandev_operator.agentctl.machine.effects import Append, Store
 from kandev_operator.agentctl.machine.reopen import Kept
+from kandev_operator.agentctl.machine.state import Prompt
 from kandev_operator.contract.events import Event, EventKind
-from kandev_operator.contract.status import JournalState
+from kandev_operator.contract.status import JournalState, Operation
 
 KEEP_EVENTS: Final = 200_000
 KEEP_BYTES: Final = 256 * 1024 * 1024
 CHECK_EVERY: Final = 500
 """Events between two looks at retention."""
 MAX_PENDING: Final = 2_000
+Found = TypeVar("Found", Prompt, Operation)
 
 
 class JournalFull(Exception):
@@ -210,6 +212,22 @@ class Journal:
         except (sqlite3.Error, ValueError, KeyError, TypeError) as exc:
             self._give_up(exc)
             raise JournalUnreadable(self.message) from None
+
+    def find_prompt(self, prompt_id: str) -> Prompt | None:
+        """One of the prompts of long ago."""
+        return self._find(journal_rows.find_prompt, prompt_id)
+
+    def find_operation(self, operation_id: str) -> Operation | None:
+        """One of the operations of long ago."""
+        return self._find(journal_rows.find_operation, operation_id)
+
+    def _find(
+        self, look: Callable[[sqlite3.Connection, str], Found | None], key: str
+    ) -> Found | None:
+        try:
+            return look(self._usable(), key)
+        except (sqlite3.Error, JournalUnreadable):
+            return None
 
     def size(self) -> int:
         """Bytes on disk."""

@@ -110,7 +110,7 @@ class Pipe(asyncio.BaseProtocol):
 
     def drop(self) -> None:
         """Let go of it, written or not."""
-        if self._transport is not None:
+        if self._transport is not None and not self._lost:
             self._transport.abort()
 
 

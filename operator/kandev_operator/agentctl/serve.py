@@ -63,6 +63,7 @@ def main(settings: Settings) -> int:
         log.error("another agentctl already runs on the state folder %s", settings.state)
         return EXIT_ALREADY_RUNNING
     orphans.become_subreaper()
+    _end_leftovers(settings)
     try:
         bound = _bind(settings)
     except OSError as exc:
@@ -70,6 +71,16 @@ def main(settings: Settings) -> int:
         return EXIT_NO_ADDRESS
     asyncio.run(_serve(settings, states, bound))
     return 0
+
+
+def _end_leftovers(settings: Settings) -> None:
+    try:
+        killed = orphans.kill_leftovers(str(settings.state), timeout=2.0)
+    except TimeoutError as exc:
+        log.error("%s; no agent is launched while they live", exc)
+        return
+    if killed:
+        log.warning("killed %d processes of an earlier life", killed)
 
 
 def _bind(settings: Settings) -> socket.socket:

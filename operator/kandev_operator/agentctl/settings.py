@@ -53,6 +53,8 @@ PATIENCE_HELP = {
     "initialize": "how long the agent may take to answer initialize",
     "probe_idle": "how long a probed agent that nobody starts is kept",
     "cancel_grace": "how long a cancelled turn may take to end",
+    "quiet": "silence after which a replay counts as over",
+    "after_turn": "how long an answered turn may take to be stored before a planned end",
     "shutdown_grace": "how long the agent may take to end when agentctl ends",
 }
 

@@ -11,7 +11,7 @@ aiohttp session belongs to the caller.
 """
 
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
@@ -168,7 +168,7 @@ class AgentctlClient:
 
     async def events(
         self, after: str | None = None, kinds: Iterable[str] = ()
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """Follow what happens: first what came after the cursor, then live.
 
         Ends when the peer ends it. Raises TimedOut after three missed heartbeats. Wrap it in

@@ -81,16 +81,10 @@ def as_error(call: str, plural: str, answer: Answer) -> KubeError:
     )
 
 
-def as_unavailable(
-    call: str, error: BaseException, timeout: float, secret: str | None
-) -> Unavailable:
+def as_unavailable(call: str, words: str, error: BaseException, secret: str) -> Unavailable:
     """The error for a call that got no answer. `secret` is blotted out, should it be quoted."""
-    if isinstance(error, TimeoutError):
-        return Unavailable(call, f"no answer within {timeout:g} s", reason="Timeout")
-    words = f"{type(error).__name__}: {error}".rstrip(": ")
-    if secret:
-        words = words.replace(secret, "…")
-    return Unavailable(call, words, reason="Network")
+    reason = "Timeout" if isinstance(error, TimeoutError) else "Network"
+    return Unavailable(call, words.replace(secret, "…") if secret else words, reason=reason)
 
 
 def _type_of(status: int, reason: str) -> type[KubeError]:

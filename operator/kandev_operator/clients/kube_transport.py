@@ -74,7 +74,7 @@ class Transport:
         self._access = access
         self._read_at = clock()
         # Any: the package says that it is typed, and most of its client is not.
-        self._client: Any = ApiClient(access.configuration)
+        self._client: Any = _connections(access)
         self._retired: Any = None
 
     @property
@@ -149,9 +149,8 @@ class Transport:
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError, RuntimeError) as error:
             # RuntimeError is what a closed session says. The cause is not chained: aiohttp's
             # errors carry the request, and with it the header that says who we are.
-            failure = as_unavailable(
-                call.title, error, call.timeout, headers.get("Authorization", "").partition(" ")[2]
-            )
+            secret = headers.get("Authorization", "").partition(" ")[2]
+            failure = as_unavailable(call.title, _words(error, limits), error, secret)
         raise failure
 
     async def _current(self) -> Access:
@@ -166,24 +165,40 @@ class Transport:
             if self._access is not known:
                 return True
             try:
-                fresh = await self._source.load()
+                await self._use(await self._source.load())
             except Unauthorized as error:
                 # What we have may still be good. Wait a little before looking again, but do not
                 # wait the whole time: a projected token is replaced in several steps.
                 _log.warning("Credentials cannot be read again: %s", error.message)
                 self._read_at = self._clock() - (known.reread_after or 0.0) + _REREAD_PAUSE
                 return False
-            await self._use(fresh)
             return True
 
     async def _use(self, fresh: Access) -> None:
-        old, self._access = self._access, fresh
-        self._read_at = self._clock()
-        if fresh.connection == old.connection:
-            return
-        # Another server, CA or client certificate: new connections. Calls under way end on the
-        # old ones, which are closed at the next such change.
-        retired, self._retired = self._retired, self._client
-        self._client = ApiClient(fresh.configuration)
+        retired = None
+        if fresh.connection != self._access.connection:
+            # Another server, CA or client certificate: new connections. Calls under way end on
+            # the old ones, which are closed at the next such change.
+            client = _connections(fresh)
+            retired, self._retired, self._client = self._retired, self._client, client
+        self._access, self._read_at = fresh, self._clock()
         if retired is not None:
             await retired.close()
+
+
+def _connections(access: Access) -> Any:
+    """The REST client for this server and TLS material; raises Unauthorized when that is bad."""
+    try:
+        return ApiClient(access.configuration)
+    except (OSError, ValueError) as error:
+        problem = f"the TLS material cannot be used ({type(error).__name__})"
+    raise Unauthorized("credentials", problem)
+
+
+def _words(error: Exception, limits: aiohttp.ClientTimeout) -> str:
+    """What happened to a call that got no answer."""
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return f"no connection within {limits.sock_connect:g} s"
+    if isinstance(error, TimeoutError):
+        return f"no answer within {limits.total:g} s"
+    return f"{type(error).__name__}: {error}".rstrip(": ")

@@ -194,13 +194,9 @@ class LocalHost:
         if (running := self.find(state)) is not None:
             return _only(running, instance_id)
         try:
-            state.mkdir(mode=0o700, parents=True, exist_ok=True)
-            keys = self.refresh_jwks(state, jwks)
+            command = self._command(state, worktree, jwks)
         except OSError as error:
             return StartFailure(f"the state folder cannot be written ({error.strerror})")
-        real = os.path.realpath(worktree)
-        command = [self._python, "-P", "-m", MODULE, "run", "--detach", "--host", "127.0.0.1"]
-        command += ["--state", str(state), "--workspace", real, "--jwks", str(keys)]
         command += ["--instance-id", instance_id, "--audience", audience]
         failure = await self._launch(command, state)
         # Looked at in any case: another pass may have started it while this one failed to.
@@ -238,6 +234,15 @@ class LocalHost:
             for pid in left:
                 await _kill(pid)
         return True
+
+    def _command(self, state: Path, worktree: str | Path, jwks: Mapping[str, Any]) -> list[str]:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        keys = self.refresh_jwks(state, jwks)
+        # -P: what lies in the current folder is not to be imported.
+        command = [self._python, "-P", "-m", MODULE, "run", "--detach", "--host", "127.0.0.1"]
+        # An agent files its history under its folder's real path.
+        workspace = os.path.realpath(worktree)
+        return [*command, "--state", str(state), "--workspace", workspace, "--jwks", str(keys)]
 
     async def _launch(self, command: list[str], state: Path) -> StartFailure | None:
         """Run the launcher to its end. What it says goes into a file: a pipe would be inherited

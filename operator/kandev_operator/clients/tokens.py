@@ -63,7 +63,7 @@ class SigningKey:
             scopes = []
         if not scopes:
             raise SigningKeyUnusable(f"its {SECRET_SCOPES} names a scope that does not exist")
-        retired = ()
+        retired: tuple[Self, ...] = ()
         if data.get(SECRET_RETIRED_KEY):
             retired = (cls._of(_private(data, SECRET_RETIRED_KEY), scopes),)
         return cls._of(_private(data, SECRET_KEY), scopes, retired)

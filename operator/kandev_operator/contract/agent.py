@@ -9,7 +9,7 @@ from kandev_operator.contract.wire import Wire
 
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 Identifier = Annotated[str, Field(min_length=1, max_length=128)]
-ResumeToken = Annotated[str, Field(min_length=1, max_length=64 * 1024, repr=False)]
+ResumeToken = Annotated[str, Field(min_length=1, max_length=64 * 1024)]
 """An agent's own session id, passed on byte for byte. A credential: never logged or shown."""
 
 
@@ -59,7 +59,7 @@ class StartRequest(Wire):
     session_id: Identifier
     operation_id: Identifier
     mode: Literal["new", "resume"]
-    resume_token: ResumeToken | None = None
+    resume_token: Annotated[ResumeToken | None, Field(repr=False)] = None
     """Needed for mode `resume`."""
     mcp_servers: tuple[dict[str, Any], ...] = ()
     timeout_seconds: Annotated[float, Field(gt=0, le=3600)] = 120.0

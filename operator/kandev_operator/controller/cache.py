@@ -140,8 +140,9 @@ def _references(place: Place, body: Body) -> Iterator[tuple[str, str, str]]:
             yield target, namespace, name
     chosen = ((spec.get("executor") or {}).get("ref") or {}).get("name")
     pointed = (status.get("executorRef") or {}).get("name")
-    for name in {chosen, pointed} - {None}:
-        yield group.EXECUTOR, namespace, name
+    for name in {chosen, pointed}:
+        if name is not None:
+            yield group.EXECUTOR, namespace, name
 
 
 def _worktrees(place: Place, body: Body) -> Iterator[tuple[str, str]]:

@@ -207,6 +207,7 @@ class Lease:
         """Renew what we hold; else look, and take it if it is free."""
         if self._stopping.is_set():
             return
+        nobody_else_led = self.valid()
         if self._record is None or not self._is_ours(self._record):
             self._record = await self._read()
         record = self._record
@@ -214,7 +215,7 @@ class Lease:
             # Lower than one we have seen: the API server was restored. History goes on above.
             lost = record.transitions < self._highest
             await self._write(record, self._highest + 1 if lost else record.transitions)
-        elif self._others.is_free():
+        elif self._others.is_free() or (record is None and nobody_else_led):
             await self._write(record, self._highest + 1)
 
     async def _read(self) -> Record | None:
@@ -253,7 +254,7 @@ class Lease:
             self._record = await self._create(spec)
         else:
             self._record = await self._replace(record, spec)
-        self._others.reset()
+        self._others.hold(self._record)
         self._term = self._highest = max(self._highest, term)
         if not self._stopping.is_set():
             self._valid_until = began + self.pace.valid

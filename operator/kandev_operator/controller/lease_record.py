@@ -107,9 +107,10 @@ class Watch:
         self._at = 0.0
         self._quiet = 0.0
 
-    def reset(self) -> None:
-        """Nobody else holds it."""
-        self._last = self._ever = None
+    def hold(self, ours: Record) -> None:
+        """Begin anew: it is ours, and others may have held it when it is next seen otherwise."""
+        self._last, self._ever = None, ours
+        self._quiet = 0.0
 
     def see(self, record: Record | None, now: float) -> None:
         """Take in a reading; None is an absent Lease."""
@@ -126,9 +127,9 @@ class Watch:
     def is_free(self) -> bool:
         """Whether the Lease may be taken.
 
-        An absent one that was there before was deleted by somebody, and its holder may not know
-        of it yet: it is waited for like any other. Only a process that starts into the absence
-        cannot tell it from a new cluster; what it then does is fenced by the term.
+        An absent one that was there before was deleted by somebody, and its holder, whoever that
+        was at last, may not know of it yet: it is waited for. Only a process that starts into
+        the absence cannot tell it from a new cluster; what it then does is fenced by the term.
         """
         holder = self._last or self._ever
         if holder is None or not holder.holder:

@@ -140,13 +140,13 @@ class Prober:
             after = await self._look(uid, follower, client)
             if after is not None and follower.target.session_uid is not None:
                 await self._stream(uid, follower, client, after)
-                await self._pause(follower, random.uniform(0.0, 0.2))  # noqa: S311
+                await self._pause(follower, random.uniform(0.0, 0.2))
                 continue
             failing = follower.probe.answer is not Answer.WELL
             period = min(_RETRY_SECONDS, self._period) if failing else self._period
             long_lost = failing and self._failing_seconds(follower) > self._period
             seconds = self._period if long_lost else period
-            await self._pause(follower, seconds * random.uniform(0.8, 1.2))  # noqa: S311
+            await self._pause(follower, seconds * random.uniform(0.8, 1.2))
 
     def _failing_seconds(self, follower: _Follower) -> float:
         since = follower.probe.failing_since

@@ -84,9 +84,7 @@ class ProfileResolver:
             out.append(shaped)
         return tuple(out)
 
-    async def _mcp_server(
-        self, profile: AgentProfile, server: McpServer
-    ) -> dict[str, Any] | None:
+    async def _mcp_server(self, profile: AgentProfile, server: McpServer) -> dict[str, Any] | None:
         given = server.headers if server.url else server.env
         values = await self._values(profile, given)
         if values is None:
@@ -111,9 +109,7 @@ class ProfileResolver:
             if ref is None:
                 out[variable.name] = variable.value or ""
                 continue
-            look = await self._secrets.value(
-                SECRETS, profile.metadata.namespace, ref.name, ref.key
-            )
+            look = await self._secrets.value(SECRETS, profile.metadata.namespace, ref.name, ref.key)
             match look:
                 case Found(value=text):
                     out[variable.name] = text

@@ -37,8 +37,9 @@ def _of_session(namespace: str, body: Body) -> Iterator[tuple[Key, float]]:
         yield Key(group.TASK, namespace, task), TASK_DELAY
     pointed = (status.get("executorRef") or {}).get("name")
     chosen = ((spec.get("executor") or {}).get("ref") or {}).get("name")
-    for executor in {pointed, chosen} - {None}:
-        yield Key(group.EXECUTOR, namespace, executor), 0.0
+    for executor in {pointed, chosen}:
+        if executor is not None:
+            yield Key(group.EXECUTOR, namespace, executor), 0.0
 
 
 def _of_executor(

@@ -7,6 +7,7 @@ are absent, and a resume token is carried in a value whose repr hides it.
 from datetime import UTC, datetime
 from typing import Final
 
+from kandev_operator.clients import errors
 from kandev_operator.contract import status as wire
 from kandev_operator.core.observed import (
     AgentctlReport,
@@ -18,7 +19,6 @@ from kandev_operator.core.observed import (
     TokenSeen,
     TurnSeen,
 )
-from kandev_operator.clients import errors
 
 LONGEST_TEXT: Final = 500
 

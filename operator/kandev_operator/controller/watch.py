@@ -130,9 +130,9 @@ class Watch:
         registry = kopf.OperatorRegistry()
         kopf.on.login(registry=registry)(self._login)
         for kind in KINDS:
-            kopf.on.event(
-                group.GROUP, group.VERSION, group.PLURALS[kind], id=kind, registry=registry
-            )(self._seer(kind))
+            plural = group.PLURALS[kind]
+            seer = self._seer(kind)
+            kopf.on.event(group.GROUP, group.VERSION, plural, registry=registry)(seer)
         return registry
 
     def _seer(self, kind: str) -> Any:

@@ -7,6 +7,7 @@ depend on the kinds of the day.
 
 import asyncio
 import base64
+import contextlib
 import copy
 import uuid
 from collections.abc import AsyncIterator
@@ -22,8 +23,6 @@ from kandev_operator.clients import errors, resources
 from kandev_operator.clients.credentials import InCluster
 from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.resources import Resource
-
-pytest_plugins = ["cluster.plugin"]
 
 WIDGETS = Resource("clients.test.kandev.dev", "v1", "widgets", "Widget")
 SCHEMA = {
@@ -50,7 +49,7 @@ SCHEMA = {
         },
     },
 }
-DEFINITION = {
+DEFINITION: dict[str, Any] = {
     "metadata": {"name": f"{WIDGETS.plural}.{WIDGETS.group}"},
     "spec": {
         "group": WIDGETS.group,
@@ -78,10 +77,8 @@ async def kube(control_plane: Cluster) -> AsyncIterator[Kube]:
 @pytest.fixture
 async def widget(kube: Kube, namespace: str) -> dict[str, Any]:
     """An object whose status somebody has written before."""
-    try:
+    with contextlib.suppress(errors.AlreadyExists):
         await kube.create(resources.CRDS, None, DEFINITION)
-    except errors.AlreadyExists:
-        pass
     body = {"metadata": {"name": "w", "labels": {"a": "b"}}, "spec": {"size": 1}}
     for _ in range(100):
         try:
@@ -326,11 +323,14 @@ async def _service_account(
     server = urlsplit(kube.server)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", server.hostname or "")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(server.port))
-    authority = yaml.safe_load(control_plane.kubeconfig.read_text())["clusters"][0]["cluster"]
-    data = authority.get("certificate-authority-data")
-    path = authority.get("certificate-authority")
-    ca = base64.b64decode(data) if data else Path(path).read_bytes()
-    (folder / "ca.crt").write_bytes(ca)
+    (folder / "ca.crt").write_bytes(_authority(control_plane.kubeconfig))
     (folder / "token").write_text(answer["status"]["token"])
     (folder / "namespace").write_text(namespace)
     return InCluster(folder)
+
+
+def _authority(kubeconfig: Path) -> bytes:
+    cluster = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]
+    if data := cluster.get("certificate-authority-data"):
+        return base64.b64decode(data)
+    return Path(cluster["certificate-authority"]).read_bytes()

@@ -404,4 +404,4 @@ async def test_leaving_a_stream_closes_its_connection(
             break
     connector = session.connector
     assert connector is not None
-    assert not connector._acquired  # type: ignore[attr-defined]  # there is no public count
+    assert not connector._acquired

@@ -1,8 +1,10 @@
 """Kube over the wire: paths, bodies, pages, credentials, and every refusal as its type."""
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -407,6 +409,24 @@ async def test_a_service_account_is_read_from_its_folder(
     (tmp_path / "sa" / "ca.crt").write_text(CA + CA)
     assert (await source.load()).connection != access.connection
     assert "projected" not in repr(access)
+
+
+async def test_a_damaged_ca_is_named_and_does_not_replace_a_good_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, peer: Any
+) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    damaged = service_account(tmp_path / "sa", "projected")
+    with pytest.raises(errors.Unauthorized, match="TLS material"):
+        Kube(damaged, await damaged.load())
+    good = await Kubeconfig(config).load()
+    peer.json({})
+    async with Kube(
+        damaged, replace(good, reread_after=1), clock=itertools.count().__next__
+    ) as kube:
+        for _ in range(5):
+            await kube.get(resources.TASKS, "a", "t")
+    assert len(peer.asked) == 5
 
 
 async def test_another_server_gets_new_connections(config: str, peer: Any) -> None:

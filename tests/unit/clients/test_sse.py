@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 from kandev_operator.clients.sse import Message, Parser, StreamTooLong
 
 ends = st.sampled_from([b"\n", b"\r\n", b"\r"])
-words = st.text(st.characters(blacklist_characters="\r\n\0"), max_size=12)
+words = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0"), max_size=12)
 
 
 def read(data: bytes, cuts: list[int] | None = None, limit: int = 1 << 16) -> list[Message]:
     """Parse the data, cut into chunks of these sizes (in turn)."""
-    parser, seen, at, turn = Parser(limit), [], 0, 0
+    parser, at, turn = Parser(limit), 0, 0
+    seen: list[Message] = []
     while at < len(data):
         size = cuts[turn % len(cuts)] if cuts else len(data)
         seen += parser.feed(data[at : at + size])

@@ -22,6 +22,7 @@ EVENT_CHARS: Final = 64_000
 """Longest text of one event; longer texts are split."""
 KEPT_CALLS: Final = 200
 STRING_CHARS: Final = 4_000
+CONTENT_CHARS: Final = 64_000
 ITEMS: Final = 100
 DEPTH: Final = 6
 TRIMMED: Final = "[trimmed]"
@@ -163,20 +164,31 @@ def fault(draft: Draft, text: str) -> None:
     _texts(draft, message_id, "agentctl", "fault", text[:STRING_CHARS])
 
 
-def trim(value: Any, depth: int = DEPTH) -> Any:
-    """Bound a JSON value: long strings, long lists, deep nesting."""
-    match value:
-        case str():
-            return value if len(value) <= STRING_CHARS else value[:STRING_CHARS] + TRIMMED
-        case None | bool() | int() | float():
-            return value
-        case _ if depth == 0:
+def trim(value: Any) -> Any:
+    """Bound a JSON value: long strings, long lists, deep nesting, and all of it together."""
+    return _Trimmer().trim(value, DEPTH)
+
+
+class _Trimmer:
+    def __init__(self) -> None:
+        self._left = CONTENT_CHARS
+
+    def trim(self, value: Any, depth: int) -> Any:
+        self._left -= 8
+        if self._left <= 0:
             return TRIMMED
-        case list() | tuple():
-            kept = [trim(v, depth - 1) for v in value[:ITEMS]]
-            return kept if len(value) <= ITEMS else [*kept, TRIMMED]
-        case dict():
-            items = list(value.items())[:ITEMS]
-            return {str(k)[:200]: trim(v, depth - 1) for k, v in items}
-        case _:
-            return TRIMMED
+        match value:
+            case str():
+                kept = value[: min(STRING_CHARS, self._left)]
+                self._left -= len(kept)
+                return kept if len(kept) == len(value) else kept + TRIMMED
+            case None | bool() | int() | float():
+                return value
+            case list() | tuple() if depth:
+                kept_items = [self.trim(v, depth - 1) for v in value[:ITEMS]]
+                return kept_items if len(value) <= ITEMS else [*kept_items, TRIMMED]
+            case dict() if depth:
+                items = list(value.items())[:ITEMS]
+                return {str(k)[:200]: self.trim(v, depth - 1) for k, v in items}
+            case _:
+                return TRIMMED

@@ -1,0 +1,53 @@
+# Two commands matter: `make demo` and `make test`. Everything they need, they install.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+TESTS_PATH := PYTHONPATH=tests
+
+.PHONY: help demo test lint types imports unit integration crds bench clean
+
+help: ## say what each target does
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
+
+$(STAMP): pyproject.toml
+	@echo "==> virtual environment in $(VENV)"
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --editable '.[operator,agentctl,cli]' --group dev
+	@touch $(STAMP)
+
+demo: $(STAMP) ## play the main job before your eyes (AGENT=opencode|claude|codex|gemini, CI=1 to stop by itself)
+	@$(TESTS_PATH) $(BIN)/python -m demo
+
+test: $(STAMP) ## lint, types, import contracts and every ring of tests
+	@$(MAKE) --no-print-directory lint types imports
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(STAMP) ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP) ## mypy, strict
+	$(BIN)/mypy
+
+imports: $(STAMP) ## the house's arrows
+	$(BIN)/lint-imports
+
+unit: $(STAMP) ## only the tests that need no process and no network
+	$(BIN)/python -m pytest -m unit tests/unit
+
+integration: $(STAMP) ## a real API server, real processes, real agents
+	$(BIN)/python -m pytest -m integration tests/integration
+
+crds: $(STAMP) ## generate crds/ from the models
+	$(BIN)/python -m kandev_operator.api.crd --write crds
+
+bench: $(STAMP) ## measure; results in build/benchmarks
+	@$(TESTS_PATH) $(BIN)/python -m benchmarks
+
+clean: ## remove what was built here; the user's cache stays
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

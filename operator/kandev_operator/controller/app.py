@@ -1,0 +1,318 @@
+"""The operator as a whole: puts the parts together, owns every task, starts and stops in order.
+
+Start: the served schema is right, the first lists are complete, the watch is on; then workers
+wait for the Lease and run passes. Stop: no new passes, those under way end, the Lease is given
+back so that a standby takes over at once, and then the watch closes. An outage of the API server
+ends nothing here: it stops acting (the Lease runs out) and makes the process not ready.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Final
+
+from kandev_operator.api import group
+from kandev_operator.clients.agentctl import open_session
+from kandev_operator.clients.credentials import find_source
+from kandev_operator.clients.errors import ClientError
+from kandev_operator.clients.kube import Kube
+from kandev_operator.clients.local import LocalHost
+from kandev_operator.clients.signing import load_or_create_signing_key
+from kandev_operator.clients.tokens import Minter, SigningKey
+from kandev_operator.controller import routes, schema
+from kandev_operator.controller.cache import Body, Cache, Change
+from kandev_operator.controller.callers import Callers
+from kandev_operator.controller.events import EventPoster
+from kandev_operator.controller.lease import Lease, process_identity
+from kandev_operator.controller.logs import EdgeLog
+from kandev_operator.controller.metrics import Levels, Metrics
+from kandev_operator.controller.prober import Prober
+from kandev_operator.controller.queue import Key, QueueClosed, WorkQueue
+from kandev_operator.controller.reconcile import RESOURCES, Reconciler
+from kandev_operator.controller.secrets import Secrets
+from kandev_operator.controller.server import Server
+from kandev_operator.controller.settings import Settings
+from kandev_operator.controller.sweep import Sweep
+from kandev_operator.controller.watch import Watch
+from kandev_operator.controller.wiring import Wiring
+
+log = logging.getLogger(__name__)
+
+_RETRY_SECONDS: Final = 2.0
+_STOP_SECONDS: Final = 10.0
+_STUCK_SECONDS: Final = 120.0
+_WATCH_DOWN_SECONDS: Final = 90.0
+
+
+def utc_now() -> datetime:
+    """The one clock of the operator's decisions."""
+    return datetime.now(UTC)  # noqa: TID251 - here is where time comes from
+
+
+class Operator:
+    """One operator process. `run` returns after `stop` was asked for and everything ended."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._stopping = asyncio.Event()
+        self._schema_problem: str | None = "the served schema was not checked yet"
+        self._started = time.monotonic()
+        self.metrics = Metrics(self._levels)
+        self.edges = EdgeLog()
+        self.server = Server(
+            settings.listen_host,
+            settings.listen_port,
+            liveness=self._not_alive,
+            readiness=self._not_ready,
+            metrics=self.metrics.page,
+        )
+        self._wiring: Wiring | None = None
+        self._reconciler: Reconciler | None = None
+        self._sweep: Sweep | None = None
+        self._watch: Watch | None = None
+
+    def stop(self) -> None:
+        """Ask for a graceful end."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Run until `stop`. Raises only for what cannot be served at all (no credentials)."""
+        settings = self._settings
+        await self.server.start()
+        log.info("serving /healthz, /readyz and /metrics on port %d", self.server.port)
+        source = find_source(settings.kubeconfig, settings.context)
+        kube = await Kube.connect(
+            settings.kubeconfig, settings.context, on_request=self.metrics.requested
+        )
+        async with kube, open_session() as http:
+            key = await self._prepared(kube)
+            if key is None:
+                await self.server.stop()
+                return
+            self._assemble(kube, http, key)
+            assert self._sweep is not None
+            self._watch = Watch(source, settings.namespaces, self._seen, self._sweep.ask)
+            try:
+                await self._serve()
+            finally:
+                await self._watch.stop()
+                await self.server.stop()
+        log.info("stopped")
+
+    async def _prepared(self, kube: Kube) -> SigningKey | None:
+        """The schema is right and the signing key is there; None when asked to stop before."""
+        while not self._stopping.is_set():
+            self._schema_problem = await schema.problem(kube)
+            if self._schema_problem is None:
+                try:
+                    return await load_or_create_signing_key(kube, self._settings.lease_namespace)
+                except (ClientError, TimeoutError) as error:
+                    self._schema_problem = f"the signing key cannot be had: {error}"[:300]
+            self.edges.log("operator", "schema", logging.ERROR, self._schema_problem)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_RETRY_SECONDS):
+                    await self._stopping.wait()
+        return None
+
+    def _assemble(self, kube: Kube, http: object, key: SigningKey) -> None:
+        settings = self._settings
+        minter = Minter(key, time.time)
+        callers = Callers(http, minter)  # type: ignore[arg-type]
+        cache = Cache(self._changed)
+        self._wiring = Wiring(
+            settings=settings,
+            kube=kube,
+            http=http,  # type: ignore[arg-type]
+            cache=cache,
+            queue=WorkQueue(),
+            lease=Lease(
+                kube,
+                settings.lease_namespace,
+                settings.lease_name,
+                process_identity(settings.identity),
+                seconds=settings.lease_seconds,
+            ),
+            prober=Prober(
+                callers.reading,
+                self._probed,
+                utc_now,
+                period=settings.probe_seconds,
+                count=self.metrics.probed,
+            ),
+            metrics=self.metrics,
+            events=EventPoster(kube, settings.identity, utc_now),
+            secrets=Secrets(kube, time.monotonic),
+            callers=callers,
+            key=key,
+            minter=minter,
+            local=LocalHost(settings.local_executors),
+            clock=utc_now,
+        )
+        self._reconciler = Reconciler(self._wiring, self.edges)
+        self._sweep = Sweep(kube, cache, settings.namespaces, self.metrics, self.edges)
+
+    async def _serve(self) -> None:
+        """All long tasks, until asked to stop; then the graceful end."""
+        wiring, sweep, watch = self._wiring, self._sweep, self._watch
+        assert wiring is not None
+        assert sweep is not None
+        assert watch is not None
+        async with asyncio.TaskGroup() as tasks:
+            loops = [
+                tasks.create_task(sweep.run(self._settings.sweep_seconds, self._drift)),
+                tasks.create_task(wiring.prober.run(), name="prober"),
+                tasks.create_task(wiring.events.run(), name="events"),
+            ]
+            lease = tasks.create_task(wiring.lease.run(), name="lease")
+            await _either(sweep.complete, self._stopping)
+            watch.start()
+            workers = [
+                tasks.create_task(self._work(), name=f"worker-{n}")
+                for n in range(self._settings.workers)
+            ]
+            await self._stopping.wait()
+            log.info("stopping: no new work, then the lease is given back")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_STOP_SECONDS):
+                    await wiring.queue.close()
+            for worker in workers:
+                worker.cancel()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_STOP_SECONDS):
+                    await wiring.lease.release()
+            for task in (*loops, lease):
+                task.cancel()
+
+    async def _work(self) -> None:
+        """One worker: takes keys while this process leads."""
+        wiring, reconciler = self._wiring, self._reconciler
+        assert wiring is not None
+        assert reconciler is not None
+        while True:
+            await wiring.lease.wait_valid()
+            try:
+                key = await wiring.queue.get()
+            except QueueClosed:
+                return
+            try:
+                if wiring.lease.valid():
+                    await reconciler.run(key)
+                else:
+                    wiring.queue.add_after(key, 0.2)
+            except Exception:
+                # A bug of ours in one object's pass must not take the others down.
+                log.exception("a pass over %s failed", key)
+                wiring.queue.retry(key)
+            finally:
+                wiring.queue.done(key)
+
+    def _seen(self, type_: str, kind: str, body: Body) -> None:
+        """A watch event, in the operator's loop."""
+        assert self._wiring is not None
+        if type_ == "DELETED":
+            meta = body["metadata"]
+            self._wiring.cache.drop(kind, meta.get("namespace", ""), meta["name"], meta.get("uid"))
+        else:
+            self._wiring.cache.put(kind, body)
+
+    def _changed(self, change: Change) -> None:
+        """An object is new, different or gone: ring for everything it concerns."""
+        wiring, sweep = self._wiring, self._sweep
+        assert wiring is not None
+        listing = sweep is not None and not sweep.complete.is_set()
+        for key, delay in routes.concerned(wiring.cache, change):
+            if delay:
+                wiring.queue.add_after(key, delay)
+            else:
+                wiring.queue.add(key, low=listing)
+        kind, _, _ = change.place
+        if kind == group.EXECUTOR and change.after is None and change.before is not None:
+            wiring.prober.forget(change.before["metadata"]["uid"])
+
+    def _probed(self, executor_uid: str) -> None:
+        """An agentctl said something new: its executor and whoever is in it look again."""
+        wiring = self._wiring
+        assert wiring is not None
+        for body in wiring.cache.bodies(group.EXECUTOR):
+            meta = body["metadata"]
+            if meta["uid"] != executor_uid:
+                continue
+            namespace, name = meta.get("namespace", ""), meta["name"]
+            wiring.queue.add(Key(group.EXECUTOR, namespace, name))
+            for session in wiring.cache.sessions_of(group.EXECUTOR, namespace, name):
+                wiring.queue.add(Key(group.TASK_SESSION, namespace, session))
+
+    def _drift(self, differences: int) -> None:
+        log.warning("the watch missed %d changes twice in a row", differences)
+
+    def _not_alive(self) -> list[str]:
+        """Liveness: our own loop and workers. An outage elsewhere is no reason to restart."""
+        if self._wiring is None:
+            return []
+        stuck = self._wiring.queue.running_longer_than(_STUCK_SECONDS)
+        return [f"a pass over {key} does not end" for key in stuck]
+
+    def _not_ready(self) -> list[str]:
+        """Readiness: schema, lists and watch. A standby is ready."""
+        problems: list[str] = []
+        if self._schema_problem is not None:
+            problems.append(self._schema_problem)
+        sweep, watch = self._sweep, self._watch
+        if sweep is None or watch is None:
+            return problems or ["starting"]
+        if sweep.problem is not None:
+            problems.append(sweep.problem)
+        if not watch.is_up:
+            problems.append(watch.problem)
+        lease = self._wiring.lease.problem if self._wiring else None
+        if lease is not None:
+            problems.append(f"lease: {lease}")
+        return problems
+
+    def _levels(self) -> Levels:
+        wiring, reconciler = self._wiring, self._reconciler
+        if wiring is None or reconciler is None:
+            return Levels()
+        now = time.monotonic()
+        states: dict[str, Counter[str]] = {kind: Counter() for kind in RESOURCES}
+        for kind, counter in states.items():
+            for body in wiring.cache.bodies(kind):
+                counter[(body.get("status") or {}).get("state") or "unknown"] += 1
+        oldest = min(reconciler.verified.values(), default=now)
+        watch = self._watch
+        return Levels(
+            queue_depth=wiring.queue.depth,
+            queue_oldest_seconds=wiring.queue.oldest_seconds(),
+            queue_running=wiring.queue.running,
+            sessions=states[group.TASK_SESSION],
+            executors=states[group.EXECUTOR],
+            lease_valid=wiring.lease.valid(),
+            term=wiring.lease.term,
+            watch_age_seconds={kind: now - at for kind, at in watch.last_event.items()}
+            if watch
+            else {},
+            oldest_verification_seconds=now - oldest,
+        )
+
+
+async def _either(one: asyncio.Event, other: asyncio.Event) -> None:
+    """Return when either is set."""
+    waits = [asyncio.ensure_future(one.wait()), asyncio.ensure_future(other.wait())]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+async def serve(settings: Settings) -> None:
+    """Run an operator until SIGTERM or SIGINT."""
+    operator = Operator(settings)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, operator.stop)
+    await operator.run()

@@ -1,0 +1,273 @@
+"""Everything a decision may know about one object, gathered at one instant; failures are values.
+
+Reads the cache, the prober's newest answers, this machine's processes and, only where a decision
+needs them, Secrets and ConfigMaps. "Positively gone" is asked of the API server itself: a cache
+that lacks an object proves nothing. Observing starts nothing and stops nothing; it only tells the
+prober whom to follow.
+"""
+
+from typing import Any
+
+from kandev_operator.api import group
+from kandev_operator.api.errors import InvalidSpec
+from kandev_operator.api.executor import Executor, Runtime
+from kandev_operator.api.profile import AgentProfile
+from kandev_operator.api.reasons import AgentctlReadyReason, WorkspaceReadyReason
+from kandev_operator.api.session import TaskSession
+from kandev_operator.api.task import Task
+from kandev_operator.clients.errors import ClientError, NotFound
+from kandev_operator.clients.local import WorktreeFault
+from kandev_operator.clients.resources import CONFIG_MAPS, SECRETS, TASK_SESSIONS
+from kandev_operator.controller.callers import target_of
+from kandev_operator.controller.profiles import ProfileResolver
+from kandev_operator.controller.wiring import Wiring
+from kandev_operator.core.binding import executor_name, owner_of
+from kandev_operator.core.intents import token_secret_name
+from kandev_operator.core.observed import (
+    Answer,
+    ExecutorObserved,
+    Failed,
+    Found,
+    Look,
+    Missing,
+    Probe,
+    ProcessSeen,
+    ProfileSeen,
+    RuntimeProblem,
+    SessionObserved,
+    TokenSeen,
+    Unreadable,
+)
+
+
+class Observer:
+    """Gathers observations for one operator process."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._w = wiring
+        self.profiles = ProfileResolver(wiring.secrets)
+
+    async def session(self, session: TaskSession, failed: Failed | None) -> SessionObserved:
+        """All that a session's decision may know."""
+        namespace = session.metadata.namespace
+        ref = session.status.executor_ref
+        executor = self._model(
+            Executor, group.EXECUTOR, namespace, ref.name if ref else executor_name(session)
+        )
+        if isinstance(executor, Missing) and ref is None:
+            executor = self._model(Executor, group.EXECUTOR, namespace, executor_name(session))
+        probe = Probe()
+        if isinstance(executor, Found) and ref and executor.value.metadata.uid == ref.uid:
+            probe = self._w.prober.probe(ref.uid)
+        return SessionObserved(
+            session=session,
+            task=self._model(Task, group.TASK, namespace, session.spec.task_ref.name),
+            profile=await self._profile(session),
+            executor=executor,
+            probe=probe,
+            secret=await self._secret(session, probe),
+            first_prompt=await self._first_prompt(session, probe),
+            term=self._w.lease.term,
+            failed=failed,
+        )
+
+    async def executor(self, executor: Executor, failed: Failed | None) -> ExecutorObserved:
+        """All that an executor's decision may know; follows its agentctl from now on."""
+        problem = self._problem(executor)
+        process = self._process(executor) if problem is None else Missing()
+        bound = await self._bound(executor)
+        owner = await self._owner(executor)
+        claimant = self._claimant(executor, owner)
+        session = bound.value if isinstance(bound, Found) else claimant
+        self._follow(executor, process)
+        task_uid = None
+        if session is not None:
+            name = session.spec.task_ref.name
+            task = self._w.cache.get(group.TASK, executor.metadata.namespace, name)
+            task_uid = task["metadata"].get("uid") if task else None
+        return ExecutorObserved(
+            executor=executor,
+            probe=self._w.prober.probe(executor.metadata.uid),
+            process=process,
+            problem=problem,
+            claimant=claimant,
+            owner=owner,
+            bound=bound,
+            term=self._w.lease.term,
+            task_uid=task_uid,
+            failed=failed,
+        )
+
+    def _follow(self, executor: Executor, process: Look[ProcessSeen]) -> None:
+        """Tell the prober whom to look at; nobody, where there is no address or no process."""
+        held = executor.status.session_ref
+        target = target_of(executor, held.uid if held else None)
+        local = executor.spec.runtime is Runtime.LOCAL_STANDALONE
+        seen = process.value if isinstance(process, Found) else None
+        moved = local and (seen is None or target is None or seen.url != target.url)
+        if target is None or moved or (executor.status.instance_id is None and local):
+            self._w.prober.forget(executor.metadata.uid)
+        else:
+            self._w.prober.track(executor.metadata.uid, target)
+
+    def _model(self, model: type[Any], kind: str, namespace: str, name: str) -> Look[Any]:
+        """An object from the cache. One that cannot be read is there, and nothing is concluded."""
+        body = self._w.cache.get(kind, namespace, name)
+        if body is None:
+            return Missing()
+        try:
+            return Found(model.from_body(body))
+        except InvalidSpec as error:
+            return Unreadable(error.message)
+
+    async def _profile(self, session: TaskSession) -> Look[ProfileSeen]:
+        look: Look[AgentProfile] = self._model(
+            AgentProfile,
+            group.AGENT_PROFILE,
+            session.metadata.namespace,
+            session.spec.agent_profile_ref.name,
+        )
+        return await self.profiles.look(look.value) if isinstance(look, Found) else look
+
+    async def _secret(self, session: TaskSession, probe: Probe) -> Look[TokenSeen] | None:
+        """The token's Secret, looked at only when agentctl's journal has no token to give."""
+        report = probe.report if probe.answer is Answer.WELL else None
+        if report is None or report.is_live:
+            return None
+        if report.session_uid == session.metadata.uid and report.token is not None:
+            return None
+        meta = session.metadata
+        return await self._w.secrets.token(meta.namespace, token_secret_name(meta.name, meta.uid))
+
+    async def _first_prompt(self, session: TaskSession, probe: Probe) -> Look[str]:
+        prompt, known = session.spec.prompt, session.status.first_prompt
+        live = probe.report is not None and probe.report.is_live
+        if prompt is None or not live or (known is not None and known.fate is not None):
+            return Missing()
+        if prompt.text is not None:
+            return Found(prompt.text)
+        source = prompt.from_
+        if source is None:
+            return Missing()
+        namespace = session.metadata.namespace
+        if source.config_map_key_ref is not None:
+            ref = source.config_map_key_ref
+            return await self._w.secrets.value(CONFIG_MAPS, namespace, ref.name, ref.key)
+        secret = source.secret_key_ref
+        if secret is None:
+            return Missing()
+        return await self._w.secrets.value(SECRETS, namespace, secret.name, secret.key)
+
+    def _problem(self, executor: Executor) -> RuntimeProblem | None:
+        """What keeps an executor from running as specified, before anybody is asked."""
+        runtime = executor.spec.runtime
+        if executor.spec.remote is not None:
+            refusal = self._w.settings.remote_refusal(executor.spec.remote.url)
+            if refusal is None:
+                return None
+            return RuntimeProblem(AgentctlReadyReason.NOT_ALLOWED, f"spec.remote.url: {refusal}.")
+        if executor.spec.local_standalone is not None:
+            return self._worktree_problem(executor, executor.spec.local_standalone.worktree_path)
+        return RuntimeProblem(
+            AgentctlReadyReason.NOT_ALLOWED,
+            f"This version of the operator does not run executors of runtime {runtime.value}; "
+            "use LocalStandalone or Remote.",
+        )
+
+    def _worktree_problem(self, executor: Executor, path: str) -> RuntimeProblem | None:
+        namespace = executor.metadata.namespace
+        fault = self._w.local.check_worktree(namespace, path)
+        if fault is not None:
+            gone = (WorktreeFault.MISSING, WorktreeFault.NOT_A_DIRECTORY)
+            reason = (
+                str(WorkspaceReadyReason.WORKTREE_MISSING)
+                if fault.fault in gone
+                else str(AgentctlReadyReason.NOT_ALLOWED)
+            )
+            return RuntimeProblem(reason, f"Worktree {path}: {fault.message}.")
+        older = self._older_on(executor, path)
+        if older is None:
+            return None
+        return RuntimeProblem(
+            WorkspaceReadyReason.WORKSPACE_IN_USE,
+            f"Executor {older} has the same worktree; two sessions never share one.",
+        )
+
+    def _older_on(self, executor: Executor, path: str) -> str | None:
+        """Another executor on this worktree that was there first."""
+        meta = executor.metadata
+        mine = (meta.creation_timestamp or "", meta.uid)
+        for name in self._w.cache.executors_on(meta.namespace, path):
+            other = self._w.cache.get(group.EXECUTOR, meta.namespace, name)
+            if other is None or name == meta.name:
+                continue
+            theirs = other["metadata"]
+            if (theirs.get("creationTimestamp", ""), theirs.get("uid", "")) < mine:
+                return name
+        return None
+
+    def _process(self, executor: Executor) -> Look[ProcessSeen]:
+        local = executor.spec.local_standalone
+        if local is None:
+            return Missing()
+        state = self._w.local.state_folder(executor.metadata.namespace, local.worktree_path)
+        seen = self._w.local.find(state)
+        if seen is None:
+            return Missing()
+        return Found(ProcessSeen(seen.url, seen.pid, seen.instance_id, seen.boot_id))
+
+    def _claimant(self, executor: Executor, owner: Look[TaskSession]) -> TaskSession | None:
+        """Who is to be let in next: the owner, or the oldest session that points here."""
+        if owner_of(executor) is not None:
+            if not isinstance(owner, Found) or owner.value.metadata.is_deleting:
+                return None
+            ref = owner.value.status.executor_ref
+            mine = ref is None or ref.uid == executor.metadata.uid
+            over = owner.value.status.state in ("COMPLETED", "CANCELLED")
+            return owner.value if mine and not over else None
+        meta = executor.metadata
+        waiting: list[TaskSession] = []
+        for name in self._w.cache.sessions_of(group.EXECUTOR, meta.namespace, meta.name):
+            look = self._model(TaskSession, group.TASK_SESSION, meta.namespace, name)
+            if not isinstance(look, Found) or look.value.metadata.is_deleting:
+                continue
+            ref = look.value.status.executor_ref
+            if ref is not None and ref.uid == meta.uid:
+                waiting.append(look.value)
+        return min(
+            waiting,
+            key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.uid),
+            default=None,
+        )
+
+    async def _owner(self, executor: Executor) -> Look[TaskSession]:
+        owner = owner_of(executor)
+        if owner is None:
+            return Unreadable("made by nobody")
+        return await self._session(executor.metadata.namespace, owner.name, owner.uid)
+
+    async def _bound(self, executor: Executor) -> Look[TaskSession]:
+        ref = executor.status.session_ref
+        if ref is None:
+            return Unreadable("nobody is bound")
+        return await self._session(executor.metadata.namespace, ref.name, ref.uid)
+
+    async def _session(self, namespace: str, name: str, uid: str) -> Look[TaskSession]:
+        """A session by name and UID; Missing only when the API server itself says so."""
+        look: Look[TaskSession] = self._model(TaskSession, group.TASK_SESSION, namespace, name)
+        if isinstance(look, Unreadable):
+            return look
+        if isinstance(look, Found) and look.value.metadata.uid == uid:
+            return look
+        try:
+            body = await self._w.kube.get(TASK_SESSIONS, namespace, name, timeout=5)
+        except NotFound:
+            return Missing()
+        except (ClientError, TimeoutError) as error:
+            return Unreadable(type(error).__name__)
+        if body["metadata"]["uid"] != uid:
+            return Missing()
+        try:
+            return Found(TaskSession.from_body(body))
+        except InvalidSpec as error:
+            return Unreadable(error.message)

@@ -1,0 +1,80 @@
+"""The stage of the integration ring: CRDs installed once, an operator and a namespace per test."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.interface import Cluster
+from stage.operatorprocess import OperatorProcess
+from stage.sessions import Namespace
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def crds(control_plane: Cluster) -> Cluster:
+    """The cluster, with this repository's CRDs."""
+    control_plane.kubectl("apply", "--server-side", "-f", str(REPOSITORY / "crds"))
+    control_plane.kubectl(
+        "wait", "--for=condition=Established", "--timeout=60s", "-f", str(REPOSITORY / "crds")
+    )
+    return control_plane
+
+
+@pytest.fixture
+def place(crds: Cluster, namespace: str, tmp_path: Path) -> Iterator[Namespace]:
+    """A namespace with a folder for worktrees; its agentctls are ended afterwards."""
+    root = tmp_path / "root"
+    root.mkdir()
+    yield Namespace(crds, namespace, root)
+    end_agentctls(root)
+
+
+@pytest.fixture
+def make_operator(
+    crds: Cluster, place: Namespace, tmp_path: Path
+) -> Iterator[Callable[..., OperatorProcess]]:
+    """Operators for this test's namespace alone; all are killed afterwards."""
+    made: list[OperatorProcess] = []
+
+    def make(*options: str, kubeconfig: Path | None = None) -> OperatorProcess:
+        operator = OperatorProcess(
+            kubeconfig or crds.kubeconfig,
+            tmp_path / f"operator-{len(made)}.log",
+            namespaces=[place.name],
+            roots={place.name: place.root},
+            lease_namespace=place.name,
+            options=options,
+        )
+        made.append(operator)
+        place.tail = operator.tail
+        return operator
+
+    yield make
+    for operator in made:
+        operator.kill()
+
+
+@pytest.fixture
+def operator(make_operator: Callable[..., OperatorProcess]) -> OperatorProcess:
+    """A running operator for this test's namespace."""
+    return make_operator().start()
+
+
+def end_agentctls(root: Path) -> None:
+    """End every agentctl whose state lies below this folder, and what it started."""
+    import asyncio
+
+    from kandev_operator.clients.local import LocalHost
+
+    async def end() -> None:
+        host = LocalHost({})
+        for state in (root / ".kandev").glob("*"):
+            found = host.find(state)
+            if found is not None:
+                await host.stop(found, 2.0)
+            else:
+                await host.sweep(state)
+
+    asyncio.run(end())
