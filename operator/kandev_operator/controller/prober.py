@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final, cast
+from typing import Final
 
 from kandev_operator.clients.agentctl import AgentctlClient
 from kandev_operator.clients.errors import AgentctlError
@@ -200,7 +200,7 @@ class Prober:
         self, uid: str, follower: _Follower, client: AgentctlClient, after: str
     ) -> None:
         """Follow state changes until the stream ends, however it ends."""
-        stream = cast("AsyncGenerator[Event]", client.events(after, (KINDS_STATE,)))
+        stream = client.events(after, (KINDS_STATE,))
         try:
             async with aclosing(stream) as events, asyncio.TaskGroup() as tasks:
                 reader = tasks.create_task(self._read(events, follower))

@@ -130,9 +130,8 @@ class Watch:
         registry = kopf.OperatorRegistry()
         kopf.on.login(registry=registry)(self._login)
         for kind in KINDS:
-            plural = group.PLURALS[kind]
-            seer = self._seer(kind)
-            kopf.on.event(group.GROUP, group.VERSION, plural, registry=registry)(seer)
+            watched = (group.GROUP, group.VERSION, group.PLURALS[kind])
+            kopf.on.event(*watched, registry=registry)(self._seer(kind))
         return registry
 
     def _seer(self, kind: str) -> Any:
@@ -146,7 +145,7 @@ class Watch:
     async def _login(self, **_: Any) -> kopf.ConnectionInfo:
         access = await self._source.load()
         config = access.configuration
-        scheme, _, token = (access.authorization or "").partition(" ")
+        scheme, _blank, token = (access.authorization or "").partition(" ")
         return kopf.ConnectionInfo(
             server=config.host,
             ca_path=config.ssl_ca_cert,
