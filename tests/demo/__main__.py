@@ -28,8 +28,8 @@ def main() -> int:
     console.print("[bold]kandev-operator[/]: a coding agent's session that survives")
     scenery = Scenery()
     try:
-        _set(scenery)
-        show = Show(scenery.environment())
+        show = Show()
+        _set(scenery, show)
         Story(scenery, show).play()
         _farewell(scenery, show)
         if os.environ.get("CI"):
@@ -46,10 +46,10 @@ def main() -> int:
     return 0
 
 
-def _set(scenery: Scenery) -> None:
-    show = Show({})
+def _set(scenery: Scenery, show: Show) -> None:
     show.scene("A control plane: etcd and kube-apiserver on this machine")
     scenery.raise_cluster()
+    show.environment |= scenery.environment()
     show.good(f"{scenery.cluster.description}")
     show.scene("The CRDs, and the operator")
     scenery.install_crds()

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -14,10 +13,10 @@ console = Console(highlight=False, soft_wrap=True)
 
 
 class Show:
-    """Prints the story. Knows the clock of the whole play, and how a shell here would look."""
+    """Prints the story. Knows the play's clock, and a shell's environment."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self.environment = {**os.environ, **environment}
+    def __init__(self) -> None:
+        self.environment = dict(os.environ)
         self._began = time.monotonic()
         self._scene = 0
 

@@ -1,5 +1,9 @@
-"""The stage of the integration ring: CRDs installed once, an operator and a namespace per test."""
+"""The stage of the integration ring: CRDs installed once, an operator and a namespace per test.
 
+Tests that leave the operator alone, or only restart it, share one for their module: `scene`.
+"""
+
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -7,6 +11,7 @@ import pytest
 
 from cluster.interface import Cluster
 from stage.operatorprocess import OperatorProcess
+from stage.scene import Scene
 from stage.sessions import Namespace
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -60,6 +65,35 @@ def make_operator(
 def operator(make_operator: Callable[..., OperatorProcess]) -> OperatorProcess:
     """A running operator for this test's namespace."""
     return make_operator().start()
+
+
+@pytest.fixture(scope="module")
+def scene(
+    crds: Cluster, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Scene]:
+    """One operator and one namespace for all tests of a module."""
+    folder = tmp_path_factory.mktemp("scene")
+    root = folder / "root"
+    root.mkdir()
+    module = request.node.path.stem.removeprefix("test_").replace("_", "-")
+    name = f"{module}-{uuid.uuid4().hex[:8]}"
+    crds.create_namespace(name)
+    operator = OperatorProcess(
+        crds.kubeconfig,
+        folder / "operator.log",
+        namespaces=[name],
+        roots={name: root},
+        lease_namespace=name,
+        options=["--probe-seconds=2"],
+    )
+    made = Scene(Namespace(crds, name, root, operator.tail), operator, folder)
+    try:
+        with operator:
+            yield made
+    finally:
+        made.close()
+        end_agentctls(root)
+        crds.delete_namespace(name)
 
 
 def end_agentctls(root: Path) -> None:

@@ -16,7 +16,6 @@ from acp import RequestError
 
 from fakes.acp_client import Start, talk
 from fakes.model_server import ModelServer
-from fakes.node_tools import InstallError
 from fakes.real_agents import RealAgent, install
 
 pytestmark = pytest.mark.agents
@@ -37,10 +36,7 @@ def agent(request: pytest.FixtureRequest) -> RealAgent:
 
 
 def installed(name: str) -> RealAgent:
-    try:
-        return install(name)
-    except InstallError as failure:
-        pytest.skip(f"{name} is not in the cache and cannot be installed: {failure}")
+    return install(name)
 
 
 @pytest.fixture

@@ -176,6 +176,8 @@ class Engine:
 
     def dispatch(self, event: ev.Event) -> fx.Reply | None:
         """Take one event; raises Rejected where the caller is refused."""
+        if isinstance(event, MUST_BE_KEPT):
+            self.require_journal()
         outcome = step(self.state, event)
         if isinstance(outcome.reply, fx.Refused):
             raise Rejected(outcome.reply)
@@ -194,7 +196,6 @@ class Engine:
     def _commit(self, outcome: Outcome) -> None:
         """Keep it, or refuse: the state changes only with the journal."""
         if outcome.stores:
-            self.require_journal()
             assert self.journal is not None
             try:
                 events = self.journal.commit(outcome.stores)

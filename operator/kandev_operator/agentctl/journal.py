@@ -125,9 +125,20 @@ class Journal:
         """Keep what can be kept: the agent goes on whether or not there is room."""
         try:
             return self.commit(stores)
-        except (JournalFull, JournalUnreadable):
+        except JournalUnreadable:
             self._lose(stores)
             return []
+        except JournalFull:
+            self._lose(stores)
+        # What must survive is small, and may find room where the events did not.
+        with contextlib.suppress(JournalFull, JournalUnreadable):
+            self._commit_rows()
+        return []
+
+    def _commit_rows(self) -> None:
+        was = self.state, self.message
+        self.commit(())
+        self.state, self.message = was  # there is still no room for events
 
     def _lose(self, stores: Iterable[Store]) -> None:
         for store in stores:

@@ -55,6 +55,7 @@ PATIENCE_HELP = {
     "cancel_grace": "how long a cancelled turn may take to end",
     "quiet": "silence after which a replay counts as over",
     "after_turn": "how long an answered turn may take to be stored before a planned end",
+    "owner_period": "how often the claim on the state folder is renewed",
     "shutdown_grace": "how long the agent may take to end when agentctl ends",
 }
 

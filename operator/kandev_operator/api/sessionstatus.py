@@ -95,9 +95,9 @@ class FirstPromptStatus(Model):
     id: str = Field(description="The prompt's id.")
     fate: str | None = Field(
         default=None,
-        description="What became of it: `queued`, `sending`, `delivered`, `not_delivered`, or "
-        "`unknown` when the agent died while it was being handed over. An unknown prompt is "
-        "never sent again silently.",
+        description="What became of it: `accepted` (agentctl stored it, and the agent gets it in "
+        "its turn), `delivered`, `not_delivered`, or `unknown` when the agent died while it was "
+        "being handed over. An unknown prompt is never sent again silently.",
     )
 
 

@@ -62,7 +62,7 @@ class Redactor:
             return
         with self._lock:
             known = secret in self._secrets
-            for form in (secret, base64.b64encode(secret.encode()).decode().rstrip("=")):
+            for form in _forms(secret):
                 self._secrets[form] = None
                 self._secrets.move_to_end(form)
             if known:
@@ -78,6 +78,12 @@ class Redactor:
             if secret in text:
                 text = text.replace(secret, HIDDEN)
         return _CREDENTIAL.sub(HIDDEN, text)
+
+
+def _forms(secret: str) -> set[str]:
+    """A value as it is, and as it looks inside a Secret, a repr and a JSON text."""
+    encoded = base64.b64encode(secret.encode()).decode().rstrip("=")
+    return {secret, encoded, repr(secret)[1:-1], json.dumps(secret)[1:-1]}
 
 
 class _Formatter(logging.Formatter):
@@ -114,7 +120,8 @@ class JsonFormatter(_Formatter):
             "message": self._message(record),
         }
         for name, value in _extras(record).items():
-            line[name] = value if isinstance(value, int | float) else self._clean(str(value))
+            number = isinstance(value, int | float)
+            line.setdefault(name, value if number else self._clean(str(value)))
         if trace := self._trace(record):
             line["exception"] = trace
         return json.dumps(line, ensure_ascii=False)
@@ -195,5 +202,9 @@ class EdgeLog:
 
 
 def _extras(record: logging.LogRecord) -> Mapping[str, object]:
-    """What the caller gave as `extra`."""
-    return {name: value for name, value in vars(record).items() if name not in _PLAIN_RECORD}
+    """What the caller gave as `extra`; kopf's own notes to itself apart."""
+    return {
+        name: value
+        for name, value in vars(record).items()
+        if name not in _PLAIN_RECORD and not name.startswith("k8s_")
+    }

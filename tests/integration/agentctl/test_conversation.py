@@ -1,5 +1,6 @@
 """The plain road: configure, probe, start, prompt, stop, come back."""
 
+import json
 import uuid
 
 import pytest
@@ -40,8 +41,6 @@ def test_a_conversation_survives_stop_and_resume(sidecar: Sidecar) -> None:
 def test_the_agent_sees_a_scrubbed_environment_and_its_own_home(sidecar: Sidecar) -> None:
     sidecar.put()
     sidecar.becomes("initialized")
-    import json
-
     line = json.loads(sidecar.agent_log.read_text().splitlines()[0])
     assert line["event"] == "start"
     assert line["home"] == str(sidecar.state / "sessions" / sidecar.session / "home")

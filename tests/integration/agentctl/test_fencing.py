@@ -1,5 +1,8 @@
 """Who may act: terms, epochs, sessions, owners. The field case B010 (fresh start) among them."""
 
+import json
+import subprocess
+import threading
 import time
 import uuid
 
@@ -177,9 +180,7 @@ def test_who_has_no_genuine_token_is_refused(sidecar: Sidecar) -> None:
     assert 'kandev_agentctl_agent_status{status="none"}' in text
 
 
-def test_a_second_agentctl_on_the_same_state_is_refused(own: Sidecar, tmp_path: object) -> None:
-    import subprocess
-
+def test_a_second_agentctl_on_the_same_state_is_refused(own: Sidecar) -> None:
     second = subprocess.run(own.command(), capture_output=True, timeout=20, check=False)
     assert second.returncode == 73
     assert b"another agentctl already runs on the state folder" in second.stderr
@@ -188,9 +189,6 @@ def test_a_second_agentctl_on_the_same_state_is_refused(own: Sidecar, tmp_path: 
 
 
 def test_no_agent_starts_while_a_stranger_keeps_the_owner_file_moving(unstarted: Sidecar) -> None:
-    import json
-    import threading
-
     unstarted.state.mkdir()
     path = unstarted.state / "owner.json"
     stranger = {"boot_id": "stranger", "pid": 1, "term": 0, "heartbeat": 0, "kernel": "another"}
@@ -208,7 +206,7 @@ def test_no_agent_starts_while_a_stranger_keeps_the_owner_file_moving(unstarted:
     thread = threading.Thread(target=beat)
     thread.start()
     try:
-        unstarted.start()
+        unstarted.start("--owner-period-seconds", "0.2")
         unstarted.put()
         unstarted.failed(unstarted.open(), "workspace_in_use")
         assert unstarted.health()["status"] == "degraded"
@@ -219,9 +217,8 @@ def test_no_agent_starts_while_a_stranger_keeps_the_owner_file_moving(unstarted:
     unstarted.succeeded(unstarted.open())
 
 
-def test_who_loses_the_workspace_ends_its_agent(own: Sidecar) -> None:
-    import json
-
+def test_who_loses_the_workspace_ends_its_agent(unstarted: Sidecar) -> None:
+    own = unstarted.start("--owner-period-seconds", "0.2")
     own.put()
     own.succeeded(own.open())
     part = own.state / "owner.part"

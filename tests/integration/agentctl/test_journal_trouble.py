@@ -2,7 +2,7 @@
 
 import pytest
 
-from integration.agentctl.harness import SESSION, Refused, Sidecar, eventually
+from integration.agentctl.harness import SESSION, Refused, Sidecar
 
 
 def test_an_unreadable_journal_is_left_alone_and_starts_no_agent(own: Sidecar) -> None:
@@ -38,24 +38,27 @@ def test_an_unreadable_journal_is_left_alone_and_starts_no_agent(own: Sidecar) -
 
 def test_a_full_journal_refuses_prompts_while_the_agent_goes_on(unstarted: Sidecar) -> None:
     own = unstarted.start("--journal-max-pages", "60")
-    own.put("--tick", "0.001")
+    own.put("--big-line", "300000")
     own.succeeded(own.open())
-    # Two turns in the queue; the first alone says more than there is room for.
-    first = own.prompt("slow 3000")["prompt_id"]
-    eventually(lambda: own.status()["journal"]["state"] == "full", patience=30)
-    assert own.health()["status"] == "degraded"
+    # The answer is more than there is room for; the turn ends all the same.
+    ended = own.say("say a lot")
+    assert ended["outcome"] == "completed"
     with pytest.raises(Refused) as refused:
-        own.prompt("x" * 100_000)
+        own.prompt("x" * 300_000)
     assert (refused.value.status, refused.value.code) == (507, "journal_full")
-    own.becomes("idle")
-    status = own.status()
-    assert status["last_turn"]["prompt_id"] == first
-    assert status["last_turn"]["outcome"] == "completed"
-    assert status["token"]["established"] is True
+    assert own.status()["journal"]["state"] == "full"
+    assert own.health()["status"] == "degraded"
+    # Something small still has room, and then the loss is told.
+    own.say("a little")
+    assert own.health()["status"] == "ok"
+    gaps = [e for e in own.events() if e["kind"] == "gap"]
+    assert gaps
+    assert all(g["data"]["from_seq"] <= g["data"]["to_seq"] < g["seq"] for g in gaps)
     assert own.stop()["state"] == "succeeded"
     token = own.token()
-    assert own.terminate() == 0
-    own.start()  # with room again
+    own.kill()
+    own.start()
     status = own.status()
     assert status["journal"]["state"] == "ok"
-    assert status["token"]["value"] == token
+    assert (status["token"]["value"], status["token"]["established"]) == (token, True)
+    assert status["turns_completed"] == 2

@@ -3,6 +3,7 @@
 In every case agentctl goes on serving, and the token is kept.
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def test_other_text_between_the_messages_is_no_harm(sidecar: Sidecar, noise: str
 
 
 def test_nothing_but_garbage(sidecar: Sidecar) -> None:
-    sidecar.put(command="/bin/sh", args=["-c", "while echo '<html>'; do sleep 0.1; done"])
+    sidecar.put(command="/bin/sh", args=["-c", "echo '<html>'; exec cat >&2"])
     assert probe_failure(sidecar)["code"] == "garbage"
     sidecar.becomes("none")
 
@@ -71,7 +72,8 @@ def test_speaks_another_protocol_version(sidecar: Sidecar) -> None:
 
 
 def test_closes_its_output_and_lives_on(sidecar: Sidecar) -> None:
-    sidecar.put(command=sys.executable, args=["-c", "import os,time; os.close(1); time.sleep(60)"])
+    script = "import os, sys; os.close(1); sys.stdin.buffer.read()"
+    sidecar.put(command=sys.executable, args=["-c", script])
     assert probe_failure(sidecar)["code"] == "agent_error"
     sidecar.becomes("none")
 
@@ -132,8 +134,6 @@ def test_an_agent_that_ignores_the_end_of_input_and_term_is_killed(sidecar: Side
 
 @pytest.mark.parametrize("options", [[], ["--child-keeps-stdout"]])
 def test_what_escaped_from_the_agent_ends_with_it(sidecar: Sidecar, options: list[str]) -> None:
-    import json
-
     sidecar.put("--escape-child", *options)
     sidecar.succeeded(sidecar.open())
     lines = [json.loads(line) for line in sidecar.agent_log.read_text().splitlines()]

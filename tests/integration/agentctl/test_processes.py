@@ -4,7 +4,8 @@ import json
 import os
 import signal
 import subprocess
-import time
+import sys
+from pathlib import Path
 
 from integration.agentctl.harness import Sidecar, alive, eventually, kill
 
@@ -20,7 +21,7 @@ def test_health_answers_before_anything_is_configured(own: Sidecar) -> None:
     }
     assert own.status()["journal"]["state"] == "absent"
     assert own.run["url"] == f"http://127.0.0.1:{own.run['port']}"
-    fields = open(f"/proc/{own.run['pid']}/stat").read().rpartition(")")[2].split()
+    fields = Path(f"/proc/{own.run['pid']}/stat").read_text().rpartition(")")[2].split()
     assert own.run["birth"] == int(fields[19])
 
 
@@ -70,7 +71,6 @@ def test_a_graceful_end_ends_the_agent_gently(own: Sidecar) -> None:
 
 
 def test_detached_it_is_nobodys_child(unstarted: Sidecar) -> None:
-    began = time.monotonic()
     done = subprocess.run(
         unstarted.command("--detach"), capture_output=True, timeout=30, check=False
     )
@@ -79,7 +79,7 @@ def test_detached_it_is_nobodys_child(unstarted: Sidecar) -> None:
     try:
         assert done.stdout.decode().strip() == run["url"]
         assert unstarted.http.get(run["url"] + "/health").status_code == 200
-        stat = open(f"/proc/{run['pid']}/stat").read().rpartition(")")[2].split()
+        stat = Path(f"/proc/{run['pid']}/stat").read_text().rpartition(")")[2].split()
         assert int(stat[1]) != os.getpid()
         assert int(stat[3]) != os.getsid(0), "it has a session of its own"
         assert "serving on" in (unstarted.state / "agentctl.log").read_text()
@@ -88,15 +88,12 @@ def test_detached_it_is_nobodys_child(unstarted: Sidecar) -> None:
         )
         assert again.returncode == 1
         assert b"another agentctl already runs" in again.stderr
-        assert time.monotonic() > began
     finally:
         kill(run["pid"], signal.SIGTERM)
     eventually(lambda: not alive(run["pid"]), "it ends")
 
 
 def test_options_come_from_the_environment(unstarted: Sidecar) -> None:
-    import sys
-
     env = {
         "KANDEV_STATE": str(unstarted.state),
         "KANDEV_WORKSPACE": str(unstarted.workspace),

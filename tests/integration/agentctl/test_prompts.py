@@ -3,6 +3,7 @@
 The field cases B001 (operator gone in a turn), B008 (late end), B050 (queue), B067 (child killed).
 """
 
+import sys
 import uuid
 
 import pytest
@@ -186,8 +187,6 @@ def test_a_turn_that_the_agent_refuses_has_failed(sidecar: Sidecar) -> None:
         "  print(json.dumps({'jsonrpc':'2.0','id':m.get('id'),**a}),flush=True)",
     ]
     sidecar.stop()
-    import sys
-
     sidecar.put(command=sys.executable, args=["-E", "-S", "-c", "\n".join(script)])
     sidecar.succeeded(sidecar.open())
     ended = sidecar.say("hello")

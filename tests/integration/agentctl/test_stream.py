@@ -1,5 +1,7 @@
 """The event stream: replay, live, cursors, gaps, filters, many readers."""
 
+import json
+
 import pytest
 
 from integration.agentctl.harness import Refused, Sidecar
@@ -63,8 +65,6 @@ def test_a_cursor_that_is_none_is_refused(sidecar: Sidecar) -> None:
 
 
 def test_tokens_and_secrets_are_in_no_event(sidecar: Sidecar) -> None:
-    import json
-
     sidecar.put()
     sidecar.succeeded(sidecar.open())
     sidecar.say("hello")

@@ -1,0 +1,201 @@
+"""What the operator will do next with a session, and when.
+
+Read off the status (Reconciling, nextAttemptAt, intent) and the spec's limits of time; said in
+sentences, the nearest thing first. This knows the documented rules, not the operator's code: where
+the two could differ, it says what the operator has written down and no more.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from kandev_operator.api import group
+from kandev_operator.api.session import OperatingMode, ResumePolicy
+from kandev_operator.api.timestamps import rfc3339
+from kandev_operator.cli.clock import ahead
+from kandev_operator.cli.seen import Seen, after, read_moment
+
+_MISSING: Final = frozenset({"TaskMissing", "ProfileMissing", "ExecutorMissing"})
+_BUSY: Final = "ExecutorBusy"
+_SILENT: Final = frozenset({"AgentctlUnreachable", "AgentctlUnhealthy"})
+_OPENING: Final = frozenset({"Starting", "Resuming"})
+
+
+def outlook(seen: Seen) -> tuple[str, ...]:
+    """Sentences, in the order in which they matter. Never empty."""
+    if seen.session.metadata.is_deleting:
+        return ("It clears away what belongs to the session; then the object is gone.",)
+    if seen.is_unseen:
+        return (
+            "It looks at the session as soon as it sees it. Where this lasts longer than a few "
+            "seconds, no operator runs that serves this namespace.",
+        )
+    lines = [*_news(seen), *(_ended(seen) or _resting(seen) or _at_work(seen))]
+    return tuple(lines) or ("Nothing: what was asked for is reached.",)
+
+
+def _when(due: datetime, now: datetime) -> str:
+    return f"{ahead(due, now)} ({rfc3339(due)})"
+
+
+def _news(seen: Seen) -> Iterator[str]:
+    """What was asked for and is not answered yet."""
+    if seen.is_outdated:
+        yield (
+            f"It has not looked at the newest spec yet (generation "
+            f"{seen.session.metadata.generation}, the status is about "
+            f"{seen.session.status.observed_generation}): all this may change."
+        )
+    if seen.pending(group.ANNOTATION_FRESH_START_REQUESTED):
+        yield "A fresh start was asked for, and it has not dealt with that yet."
+    if seen.pending(group.ANNOTATION_RESUME_REQUESTED):
+        yield "A resume was asked for, and it has not dealt with that yet."
+    if seen.pending(group.ANNOTATION_CONFIRMED_DEAD):
+        yield "A pod was confirmed dead, and it has not dealt with that yet."
+    if seen.holds("Finished"):
+        return
+    closed = seen.task is not None and seen.task.spec.closed is not None
+    if closed or seen.session.spec.operating_mode is OperatingMode.FINISHED:
+        why = "its task is closed" if closed else "operatingMode says so"
+        yield f"It finishes the session, because {why}: the agent is stopped gently."
+
+
+def _ended(seen: Seen) -> list[str]:
+    finished = seen.condition("Finished")
+    if finished is None or not finished.is_true:
+        return []
+    ttl = seen.session.spec.lifecycle.ttl_seconds_after_finished
+    due = after(finished.last_transition_time, ttl)
+    if ttl is not None and seen.is_in_git:
+        return ["It keeps the session: ttlSecondsAfterFinished is ignored for objects of Git."]
+    if due is not None:
+        return [f"It deletes the session {_when(due, seen.now)}, as ttlSecondsAfterFinished says."]
+    return ["Nothing more. The session stays until somebody deletes it."]
+
+
+def _resting(seen: Seen) -> list[str]:
+    suspended = seen.condition("Suspended")
+    if suspended is None or not suspended.is_true:
+        return []
+    if seen.session.spec.operating_mode is OperatingMode.SUSPENDED:
+        return ["Nothing until operatingMode is changed; workspace and conversation are kept."]
+    if seen.session.spec.operating_mode is OperatingMode.RUNNING:
+        return ["Nothing until a resume is asked for; workspace and conversation are kept."]
+    return ["Nothing until the session is asked to do something else."]
+
+
+def _at_work(seen: Seen) -> Iterator[str]:
+    if (retry := _next_attempt(seen)) is not None:
+        yield retry
+    elif seen.holds("Stalled"):
+        yield (
+            "Nothing by itself: it waits for a person. It looks again when one of the objects "
+            "changes, and every few minutes."
+        )
+    elif seen.session.status.is_agent_running:
+        yield from _running(seen)
+    elif (work := seen.condition("Reconciling")) is not None and work.is_true:
+        yield from _reconciling(seen, work.reason)
+    else:
+        yield from _without_agent(seen)
+    yield from _draining(seen)
+
+
+def _next_attempt(seen: Seen) -> str | None:
+    status = seen.session.status
+    due = read_moment(status.next_attempt_at)
+    if due is not None:
+        most = seen.session.spec.resume.max_attempts
+        tried = f"; {status.attempt} of at most {most} attempts were made" if status.attempt else ""
+        return f"It tries again {_when(due, seen.now)}{tried}."
+    due = read_moment(seen.executor.status.next_attempt_at) if seen.executor else None
+    return f"It tries the executor again {_when(due, seen.now)}." if due is not None else None
+
+
+def _running(seen: Seen) -> Iterator[str]:
+    """The agent lives: what could end that, and what it waits for."""
+    status, limits = seen.session.status, seen.session.spec.lifecycle
+    first = seen.session.spec.prompt
+    if first is not None and (status.first_prompt is None or status.first_prompt.fate is None):
+        yield "It sends the first prompt as soon as the agent is ready."
+    agent = seen.condition("AgentReady")
+    if agent is not None and agent.reason == "AwaitingPermission":
+        yield "It leaves the question to people: the turn waits, however long that takes."
+    elif agent is not None and agent.is_true:
+        due = after(agent.last_transition_time, limits.idle_timeout_seconds)
+        if due is not None:
+            yield f"It suspends the session {_when(due, seen.now)} unless a turn begins."
+    due = after(status.started_at, limits.max_duration_seconds)
+    if due is not None:
+        yield f"It suspends the session {_when(due, seen.now)}: maxDurationSeconds is over then."
+
+
+def _reconciling(seen: Seen, reason: str) -> Iterator[str]:
+    status, spec = seen.session.status, seen.session.spec
+    ready = seen.condition("Ready")
+    because = ready.reason if ready is not None else reason
+    if reason in _MISSING:
+        yield (
+            "It waits about a minute for what is missing to be applied; then it says Stalled, "
+            "and goes on as soon as it appears."
+        )
+    elif because == _BUSY:
+        yield "It takes its turn when the executor is free. This wait has no limit of time."
+    elif because in _OPENING:
+        seconds = spec.resume.timeout_seconds
+        due = after(status.intent.at, seconds) if status.intent else None
+        until = f"; its time is over {_when(due, seen.now)}" if due is not None else ""
+        yield f"It waits for the agent's answer, {seconds} seconds at most{until}."
+    elif because in _SILENT:
+        yield from _silence(seen)
+    else:
+        yield from _starting(seen)
+
+
+def _silence(seen: Seen) -> Iterator[str]:
+    seconds = seen.session.spec.lifecycle.unreachable_grace_seconds
+    silent = seen.executors("AgentctlReady") or seen.condition("ExecutorReady")
+    due = after(silent.last_transition_time, seconds) if silent is not None else None
+    if due is not None:
+        yield (
+            f"It asks agentctl again and again, and concludes nothing from its silence. The "
+            f"executor is in error when unreachableGraceSeconds is over, {_when(due, seen.now)}."
+        )
+
+
+def _starting(seen: Seen) -> Iterator[str]:
+    seconds = seen.session.spec.lifecycle.start_timeout_seconds
+    began = seen.executor.status.started_at if seen.executor else None
+    due = after(began or seen.session.status.started_at, seconds)
+    until = f", which is {_when(due, seen.now)}" if due is not None else ""
+    yield (
+        "It goes on with the next step as soon as the one before is done. A start that stands "
+        f"still fails after {seconds} seconds{until}; each step that is reached begins that time "
+        "anew."
+    )
+
+
+def _without_agent(seen: Seen) -> Iterator[str]:
+    """Nothing is under way, and no agent runs."""
+    spec = seen.session.spec
+    if spec.operating_mode is OperatingMode.WORKSPACE_ONLY:
+        yield "Nothing: shell, files and git are served, and no agent is asked for."
+    elif spec.resume.policy is ResumePolicy.ON_REQUEST:
+        yield "Nothing until a resume is asked for: resume.policy is OnRequest."
+    elif spec.resume.policy is ResumePolicy.NEVER:
+        yield "Nothing: resume.policy is Never, so only a fresh start brings an agent back."
+    elif seen.session.status.is_agent_running is False:
+        yield "It resumes the conversation by itself: resume.policy is Auto."
+
+
+def _draining(seen: Seen) -> Iterator[str]:
+    executor = seen.executor
+    if executor is None or not executor.spec.drain:
+        return
+    draining = seen.executors("Draining")
+    began = draining.last_transition_time if draining is not None and draining.is_true else None
+    due = after(began, executor.spec.drain_deadline_seconds)
+    if due is not None and seen.session.status.turn is not None:
+        yield f"It cuts the turn off {_when(due, seen.now)}, because the executor is drained."
+    else:
+        yield "It stops the agent gently, because the executor is drained."
