@@ -71,22 +71,25 @@ def operator(make_operator: Callable[..., OperatorProcess]) -> OperatorProcess:
 def scene(
     crds: Cluster, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Scene]:
-    """One operator and one namespace for all tests of a module."""
+    """One operator for all tests of a module. Local executors may run in one of its namespaces."""
     folder = tmp_path_factory.mktemp("scene")
     root = folder / "root"
     root.mkdir()
     module = request.node.path.stem.removeprefix("test_").replace("_", "-")
     name = f"{module}-{uuid.uuid4().hex[:8]}"
+    elsewhere = f"{name}-else"
     crds.create_namespace(name)
+    crds.create_namespace(elsewhere)
     operator = OperatorProcess(
         crds.kubeconfig,
         folder / "operator.log",
-        namespaces=[name],
+        namespaces=[name, elsewhere],
         roots={name: root},
         lease_namespace=name,
         options=["--probe-seconds=2"],
     )
     made = Scene(Namespace(crds, name, root, operator.tail), operator, folder)
+    made.elsewhere = Namespace(crds, elsewhere, root, operator.tail)
     try:
         with operator:
             yield made
@@ -94,6 +97,7 @@ def scene(
         made.close()
         end_agentctls(root)
         crds.delete_namespace(name)
+        crds.delete_namespace(elsewhere)
 
 
 def end_agentctls(root: Path) -> None:

@@ -36,6 +36,8 @@ class Scene:
 
     def __init__(self, place: Namespace, operator: OperatorProcess, folder: Path) -> None:
         self.place, self.operator, self.folder = place, operator, folder
+        self.elsewhere = place
+        """A namespace that the operator watches and in which nothing may run on this machine."""
         self._reader = Reader(place.cluster.kubeconfig)
 
     def close(self) -> None:

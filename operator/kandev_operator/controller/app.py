@@ -237,14 +237,13 @@ class Operator:
         """An agentctl said something new: its executor and whoever is in it look again."""
         wiring = self._wiring
         assert wiring is not None
-        for body in wiring.cache.bodies(group.EXECUTOR):
-            meta = body["metadata"]
-            if meta["uid"] != executor_uid:
-                continue
-            namespace, name = meta.get("namespace", ""), meta["name"]
-            wiring.queue.add(Key(group.EXECUTOR, namespace, name))
-            for session in wiring.cache.sessions_of(group.EXECUTOR, namespace, name):
-                wiring.queue.add(Key(group.TASK_SESSION, namespace, session))
+        place = wiring.cache.place_of(executor_uid)
+        if place is None:
+            return
+        _, namespace, name = place
+        wiring.queue.add(Key(group.EXECUTOR, namespace, name))
+        for session in wiring.cache.sessions_of(group.EXECUTOR, namespace, name):
+            wiring.queue.add(Key(group.TASK_SESSION, namespace, session))
 
     def _drift(self, differences: int) -> None:
         log.warning("the watch missed %d changes twice in a row", differences)

@@ -58,6 +58,7 @@ class Cache:
         self._on_change = on_change
         self._sessions_of: dict[tuple[str, str, str], set[str]] = defaultdict(set)
         self._executors_on: dict[tuple[str, str], set[str]] = defaultdict(set)
+        self._places: dict[str, Place] = {}
 
     def __len__(self) -> int:
         return len(self._bodies)
@@ -65,6 +66,10 @@ class Cache:
     def get(self, kind: str, namespace: str, name: str) -> Body | None:
         """The newest known body, or None."""
         return self._bodies.get((kind, namespace, name))
+
+    def place_of(self, uid: str) -> Place | None:
+        """Where the object with this UID is."""
+        return self._places.get(uid)
 
     def places(self, kind: str) -> Iterator[Place]:
         """All places of a kind."""
@@ -108,6 +113,7 @@ class Cache:
         return True
 
     def _index(self, place: Place, body: Body) -> None:
+        self._places[body["metadata"].get("uid", "")] = place
         for key in _references(place, body):
             self._sessions_of[key].add(place[2])
         for worktree in _worktrees(place, body):
@@ -116,6 +122,7 @@ class Cache:
     def _unindex(self, place: Place, body: Body | None) -> None:
         if body is None:
             return
+        self._places.pop(body["metadata"].get("uid", ""), None)
         for key in _references(place, body):
             _discard(self._sessions_of, key, place[2])
         for worktree in _worktrees(place, body):

@@ -118,7 +118,7 @@ class Observer:
         try:
             return Found(model.from_body(body))
         except InvalidSpec as error:
-            return Unreadable(error.message)
+            return Unreadable(error.message, lasting=True)
 
     async def _profile(self, session: TaskSession) -> Look[ProfileSeen]:
         look: Look[AgentProfile] = self._model(
@@ -270,4 +270,4 @@ class Observer:
         try:
             return Found(TaskSession.from_body(body))
         except InvalidSpec as error:
-            return Unreadable(error.message)
+            return Unreadable(error.message, lasting=True)

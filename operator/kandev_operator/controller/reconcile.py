@@ -29,6 +29,7 @@ from kandev_operator.controller.logs import EdgeLog
 from kandev_operator.controller.observe import Observer
 from kandev_operator.controller.queue import Key
 from kandev_operator.controller.wiring import Wiring
+from kandev_operator.core.actions import StartProcess
 from kandev_operator.core.executor import decide_executor
 from kandev_operator.core.session import decide_session
 from kandev_operator.core.task import decide_task
@@ -131,9 +132,8 @@ class Reconciler:
             plan = decide_executor(again, self._w.clock())
         elif trouble is not None:
             return self._later(key, trouble)
-        elif plan.actions:
-            # What was done (a process started, a finalizer set) is seen by the next look.
-            self._w.queue.add(key)
+        elif any(isinstance(each, StartProcess) for each in plan.actions):
+            self._w.queue.add(key)  # the process that was started is seen by the next look
         return await self._conclude(key, executor, plan)
 
     async def _task(self, key: Key, body: Body) -> str:

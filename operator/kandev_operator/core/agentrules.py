@@ -7,7 +7,7 @@ agent lives stands in `resuming`.
 
 from datetime import datetime, timedelta
 
-from kandev_operator.api.conditions import FALSE
+from kandev_operator.api.conditions import FALSE, TRUE
 from kandev_operator.api.reasons import (
     AgentReadyReason,
     ReadyReason,
@@ -19,15 +19,15 @@ from kandev_operator.core import lifecycle
 from kandev_operator.core.actions import AdoptTerm, SendFirstPrompt
 from kandev_operator.core.intents import (
     GUARD,
+    answered,
     begin,
-    handled,
     journal_epoch,
     must_stop,
     report_of,
     same_name,
     stopping,
 )
-from kandev_operator.core.observed import AgentPhase, Found, SessionObserved
+from kandev_operator.core.observed import AgentPhase, Found, Missing, SessionObserved
 from kandev_operator.core.verdict import AT_ONCE, Verdict, failed, reached, underway
 
 
@@ -92,7 +92,7 @@ def without_agent(o: SessionObserved, now: datetime) -> Verdict | None:
     if wanted.mode is not OperatingMode.SUSPENDED:
         return None
     if must_stop(o):
-        return stopping(o)
+        return stopping(o, changes={"falls_asleep": wanted.suspended_reason})
     return resting(o, wanted.suspended_reason)
 
 
@@ -107,7 +107,7 @@ def resting(o: SessionObserved, reason: str) -> Verdict:
         "The session rests; its workspace and its conversation are kept.",
         state,
         agent=(FALSE, AgentReadyReason.NO_AGENT_WANTED, "The session is suspended."),
-        changes={"suspended": reason, **handled(o)},
+        changes={"suspended": reason, **answered(o)},
     )
 
 
@@ -128,7 +128,7 @@ def _workspace_only(o: SessionObserved) -> Verdict:
         "Shell, files and git can be used; no agent runs.",
         SessionState.WAITING_FOR_INPUT if calm else None,
         agent=(FALSE, AgentReadyReason.NO_AGENT_WANTED, "The session is workspace-only."),
-        changes=handled(o),
+        changes=answered(o),
     )
 
 
@@ -139,7 +139,7 @@ def attached(o: SessionObserved, now: datetime) -> Verdict | None:
         return None
     if fresh_start_pending(o):
         return None
-    more: dict[str, object] = {"agent_running": True, "changes": handled(o)}
+    more: dict[str, object] = {"agent_running": True, "changes": answered(o)}
     if (prompt := _first_prompt(o)) is not None:
         more["actions"] = (prompt,)
         more["requeue"] = GUARD
@@ -158,26 +158,42 @@ def attached(o: SessionObserved, now: datetime) -> Verdict | None:
             **more,
         )
     said = "The agent is idle and waits for a prompt."
+    if _prompt_is_owed(o) and isinstance(o.first_prompt, Missing):
+        return Verdict(
+            ready=FALSE,
+            reason=StalledReason.PROMPT_MISSING,
+            message="The ConfigMap or Secret key that spec.prompt.from names does not exist; the "
+            "agent waits, and the prompt is sent when it appears.",
+            state=SessionState.WAITING_FOR_INPUT,
+            agent=(TRUE, AgentReadyReason.AGENT_READY, said),
+            stalled=True,
+            agent_running=True,
+            changes=answered(o),
+            requeue=timedelta(seconds=30),
+        )
     return reached(
         ReadyReason.AGENT_READY,
         said,
         SessionState.WAITING_FOR_INPUT,
-        agent=("True", AgentReadyReason.AGENT_READY, said),
+        agent=(TRUE, AgentReadyReason.AGENT_READY, said),
         **more,
     )
 
 
 def _first_prompt(o: SessionObserved) -> SendFirstPrompt | None:
-    """The first prompt, unless its id is known to have been accepted, here or in the journal."""
+    """The first prompt, where it is owed and could be read."""
     prompt = o.session.spec.prompt
-    if prompt is None or report_of(o).fate(prompt.id) is not None:
-        return None
-    known = o.session.status.first_prompt
-    if known is not None and known.id == prompt.id and known.fate is not None:
-        return None
-    if not isinstance(o.first_prompt, Found):
+    if prompt is None or not _prompt_is_owed(o) or not isinstance(o.first_prompt, Found):
         return None
     return SendFirstPrompt(prompt.id, o.first_prompt.value)
+
+
+def _prompt_is_owed(o: SessionObserved) -> bool:
+    """Neither status nor the journal knows of its having been accepted."""
+    prompt, known = o.session.spec.prompt, o.session.status.first_prompt
+    if prompt is None or report_of(o).fate(prompt.id) is not None:
+        return False
+    return known is None or known.id != prompt.id or known.fate is None
 
 
 def fresh_start_pending(o: SessionObserved) -> bool:

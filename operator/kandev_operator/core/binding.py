@@ -22,7 +22,7 @@ from kandev_operator.api.refs import ObjectRef
 from kandev_operator.api.session import IntentKind, SessionState, TaskSession
 from kandev_operator.api.timestamps import moment
 from kandev_operator.core.actions import CreateExecutor
-from kandev_operator.core.observed import Answer, Found, Missing, SessionObserved
+from kandev_operator.core.observed import Answer, Found, Missing, SessionObserved, Unreadable
 from kandev_operator.core.verdict import (
     AT_ONCE,
     NewIntent,
@@ -60,6 +60,9 @@ def references(o: SessionObserved, now: datetime) -> Verdict | None:
         return _awaited(o, now, ReconcilingReason.PROFILE_MISSING, "AgentProfile", name)
     if isinstance(o.profile, Found) and o.profile.value.unresolved:
         return _stuck(o, StalledReason.SECRET_MISSING, o.profile.value.unresolved)
+    for look, kind in ((o.task, "Task"), (o.profile, "AgentProfile")):
+        if isinstance(look, Unreadable) and look.lasting:
+            return _stuck(o, StalledReason.SPEC_INVALID, f"{kind}: {look.why}")
     if not (isinstance(o.task, Found) and isinstance(o.profile, Found)):
         return hold(timedelta(seconds=5))
     return None

@@ -71,10 +71,10 @@ def must_stop(o: SessionObserved) -> bool:
     )
 
 
-def stopping(o: SessionObserved) -> Verdict:
+def stopping(o: SessionObserved, **more: Any) -> Verdict:
     """Have the agent ended gently; a turn that runs is cut off after it had time to settle."""
     uid, epoch = o.session.metadata.uid, epoch_of(o)
-    stop = StopAgent(f"{uid}-{epoch}-stop", epoch, uid)
+    stop = StopAgent(stop_id(uid, epoch, "stop", o.own_report), epoch, uid)
     return underway(
         AgentReadyReason.STOPPING,
         "The agent is being stopped gently.",
@@ -83,7 +83,15 @@ def stopping(o: SessionObserved) -> Verdict:
         requeue=GUARD,
         agent_running=True,
         progressing=ReconcilingReason.PROGRESSING,
+        **more,
     )
+
+
+def stop_id(uid: str, epoch: int, why: str, report: AgentctlReport | None) -> str:
+    """The identity of one stop. It names the execution: within one epoch a fresh start stops the
+    old agent, and the agent that it then starts must be stoppable too."""
+    execution = (report.execution_id if report else None) or "none"
+    return f"{uid}-{epoch}-{why}-{execution}"[:128]
 
 
 def configuring(o: SessionObserved) -> tuple[ConfigureAgent, ...]:
@@ -102,9 +110,9 @@ def begin(o: SessionObserved, kind: IntentKind, why: str, attempt: int) -> Verdi
     """Write a new intent: that write is the STARTING state, and comes before the deed."""
     resuming = kind is IntentKind.RESUME
     reason = AgentReadyReason.RESUMING if resuming else AgentReadyReason.STARTING
-    changes = handled(o)
+    changes = answered(o)
     if kind is IntentKind.FRESH_START:
-        changes["resume_token_ref"] = None
+        changes |= {**handled(o), "resume_token_ref": None}
     return underway(
         reason,
         f"The conversation is being {'resumed' if resuming else 'started'}. {why}".strip(),
@@ -116,13 +124,18 @@ def begin(o: SessionObserved, kind: IntentKind, why: str, attempt: int) -> Verdi
     )
 
 
+def answered(o: SessionObserved) -> dict[str, Any]:
+    """The resume wish, where this pass answers it: by starting something, or because nothing is
+    to do. A wish whose annotation was taken away stays remembered: the same value is not new."""
+    meta, known = o.session.metadata.annotations, o.session.status.last_handled_resume_request
+    return {"last_handled_resume_request": meta.get(group.ANNOTATION_RESUME_REQUESTED, known)}
+
+
 def handled(o: SessionObserved) -> dict[str, Any]:
-    """The wishes that this pass answers, by starting something or because nothing is to do."""
-    meta = o.session.metadata.annotations
-    return {
-        "last_handled_resume_request": meta.get(group.ANNOTATION_RESUME_REQUESTED),
-        "last_handled_fresh_start_request": meta.get(group.ANNOTATION_FRESH_START_REQUESTED),
-    }
+    """Both wishes. Only a fresh start answers a wish for one: whatever else happens, it waits."""
+    meta, known = o.session.metadata.annotations, o.session.status.last_handled_fresh_start_request
+    wish = meta.get(group.ANNOTATION_FRESH_START_REQUESTED, known)
+    return {**answered(o), "last_handled_fresh_start_request": wish}
 
 
 def attempts(o: SessionObserved) -> int:

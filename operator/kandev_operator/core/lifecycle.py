@@ -14,6 +14,8 @@ from kandev_operator.api.task import Task
 from kandev_operator.api.timestamps import moment
 from kandev_operator.core.observed import Found, Look
 
+_LIMITS = (SuspendedReason.IDLE_TIMEOUT, SuspendedReason.EXPIRED)
+
 _GIT_MARKS = (
     "argocd.argoproj.io/tracking-id",
     "kustomize.toolkit.fluxcd.io/name",
@@ -75,10 +77,11 @@ def wanted(session: TaskSession, task: Look[Task], now: datetime) -> Wanted:
 
 
 def _limited(session: TaskSession, now: datetime) -> Wanted:
+    if resume_wished(session) or fresh_start_wished(session):
+        # Until the wish is answered: a limit that is over must not send it back to sleep.
+        return Wanted(OperatingMode.RUNNING)
     asleep = conditions.get(session.status.conditions, "Suspended")
-    if asleep and asleep.is_true and asleep.reason != SuspendedReason.REQUESTED:
-        if resume_wished(session) or fresh_start_wished(session):
-            return Wanted(OperatingMode.RUNNING)
+    if asleep and asleep.reason in _LIMITS:  # False with this reason: on its way to sleep
         return Wanted(OperatingMode.SUSPENDED, suspended_reason=asleep.reason)
     dues: list[tuple[datetime, str]] = []
     limits = session.spec.lifecycle

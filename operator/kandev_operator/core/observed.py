@@ -36,6 +36,8 @@ class Unreadable:
     """The look-up itself failed: nothing is known."""
 
     why: str = ""
+    lasting: bool = False
+    """The object is there and cannot be read by this version: a person must mend it."""
 
 
 Look = Found[T] | Missing | Unreadable

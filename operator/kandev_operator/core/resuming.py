@@ -283,8 +283,8 @@ def _profile_changed(o: SessionObserved) -> bool:
 def _started_well(o: SessionObserved) -> bool:
     """The execution that ended had lived for a while, or had finished a turn."""
     intent, report = o.session.status.intent, report_of(o)
-    if intent is None:
-        return True
+    if intent is None or report.phase is AgentPhase.NONE:
+        return True  # never started, or ended on purpose
     operation = report.operation(intent.operation_id)
     if operation is None or operation.ended_at is None:
         return False
