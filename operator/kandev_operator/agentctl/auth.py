@@ -126,7 +126,10 @@ class Authenticator:
                     "require": ["exp", "iat", "aud", "iss"],
                 },
             )
-            payload["scopes"] = [s for s in payload.get("scopes", ()) if s in key.scopes]
+            told = payload.get("scopes")
+            if not isinstance(told, list):
+                raise ValueError("scopes are a list")
+            payload["scopes"] = [s for s in told if s in key.scopes]
             claims = Claims.model_validate(payload)
         except (jwt.PyJWTError, ValidationError, ValueError, TypeError):
             raise Denied(Code.UNAUTHORIZED, "the token is not valid here") from None

@@ -194,8 +194,12 @@ class Execution:
             async with asyncio.timeout(EXIT_PATIENCE):
                 await process.gone.wait()
         except TimeoutError:
-            message = "the agent closed its output and lives on"
-            failure = Failure(code=FailureCode.AGENT_ERROR, message=message)
+            said = self._transport
+            garbage = said is not None and said.noise and not said.messages
+            failure = Failure(
+                code=FailureCode.GARBAGE if garbage else FailureCode.AGENT_ERROR,
+                message="the agent closed its output and lives on",
+            )
             self._tell(ev.StreamBroken(now(), self.execution_id, failure))
 
     def open(self, act: fx.Open) -> None:

@@ -24,7 +24,6 @@ from kandev_operator.api.timestamps import moment
 from kandev_operator.core.actions import CreateExecutor
 from kandev_operator.core.observed import Answer, Found, Missing, SessionObserved, Unreadable
 from kandev_operator.core.verdict import (
-    AT_ONCE,
     NewIntent,
     Verdict,
     hold,
@@ -73,14 +72,14 @@ def choose_executor(o: SessionObserved, now: datetime) -> Verdict | None:
     if o.session.status.executor_ref is not None and executor_of(o) is not None:
         return None
     if isinstance(o.executor, Found):
-        return _point_at(o, o.executor.value, now)
+        return _point_at(o, o.executor.value)
+    if not isinstance(o.executor, Missing):
+        return hold(timedelta(seconds=5))
     if o.failed is not None and o.failed.action == CreateExecutor.__name__:
         return _not_made(o, now)
     choice = o.session.spec.executor
     if choice.ref is not None:
         return _awaited(o, now, ReconcilingReason.EXECUTOR_MISSING, "Executor", choice.ref.name)
-    if not isinstance(o.executor, Missing):
-        return hold(timedelta(seconds=5))
     manifest = desired_executor(o.session).manifest()
     return Verdict(
         ready=UNKNOWN, reason="", message="", hold=True, actions=(CreateExecutor(manifest),)
@@ -121,16 +120,11 @@ def owner_of(executor: Executor) -> OwnerReference | None:
     return owner if owner is not None and owner.kind == group.TASK_SESSION else None
 
 
-def _point_at(o: SessionObserved, executor: Executor, now: datetime) -> Verdict:
+def _point_at(o: SessionObserved, executor: Executor) -> Verdict:
     """Write executorRef; with it the intent, where the first step is clear already."""
     ref = ObjectRef(name=executor.metadata.name, uid=executor.metadata.uid)
     if executor.metadata.is_deleting:
-        return underway(
-            ExecutorReadyReason.EXECUTOR_STARTING,
-            f"Executor {ref.name} is being deleted; a new one follows.",
-            None,
-            progressing=ReconcilingReason.WAITING_FOR_EXECUTOR,
-        )
+        return _ending(o, executor)
     held = executor.status.session_ref
     if held is not None and held.uid != o.session.metadata.uid:
         return _busy(o, executor, changes={"executor_ref": ref})
@@ -140,6 +134,7 @@ def _point_at(o: SessionObserved, executor: Executor, now: datetime) -> Verdict:
         f"Waiting for executor {ref.name} to become ready.",
         SessionState.STARTING,
         progressing=ReconcilingReason.WAITING_FOR_EXECUTOR,
+        agent_running=_last_known(o),
         changes={"executor_ref": ref},
         intent=NewIntent(IntentKind.START, 1) if fresh else None,
     )
@@ -154,16 +149,42 @@ def waiting_for_binding(o: SessionObserved, _now: datetime) -> Verdict | None:
     if held is not None:
         return _busy(o, executor)
     if executor.spec.drain:
-        return _stuck(
-            o,
-            ExecutorReadyReason.EXECUTOR_DRAINING,
-            f"Executor {executor.metadata.name} is drained and takes nobody in.",
-        )
+        return _drained(o, executor)
     return underway(
         AgentReadyReason.WAITING_FOR_EXECUTOR,
         f"Waiting for executor {executor.metadata.name} to become ready.",
         _starting(o),
         progressing=ReconcilingReason.WAITING_FOR_EXECUTOR,
+        agent_running=_last_known(o),
+    )
+
+
+def leaving(o: SessionObserved, _now: datetime) -> Verdict | None:
+    """Nothing is begun in an executor that is being emptied or deleted: its own pass has stopped
+    the agent, and would have to stop it again."""
+    executor = executor_of(o)
+    if executor is None:
+        return None
+    if executor.metadata.is_deleting:
+        return _ending(o, executor)
+    return _drained(o, executor) if executor.spec.drain else None
+
+
+def _ending(o: SessionObserved, executor: Executor) -> Verdict:
+    return underway(
+        ExecutorReadyReason.EXECUTOR_STARTING,
+        f"Executor {executor.metadata.name} is being deleted; a new one follows.",
+        None,
+        progressing=ReconcilingReason.WAITING_FOR_EXECUTOR,
+        agent_running=_last_known(o),
+    )
+
+
+def _drained(o: SessionObserved, executor: Executor) -> Verdict:
+    return _stuck(
+        o,
+        ExecutorReadyReason.EXECUTOR_DRAINING,
+        f"Executor {executor.metadata.name} is drained and takes nobody in.",
     )
 
 
@@ -223,6 +244,7 @@ def _busy(o: SessionObserved, executor: Executor, **more: object) -> Verdict:
         "this one waits its turn.",
         SessionState.CREATED if o.session.status.state in (None, SessionState.CREATED) else None,
         progressing=ReconcilingReason.WAITING_FOR_EXECUTOR,
+        agent_running=_last_known(o),
         **more,
     )
 
@@ -236,13 +258,27 @@ def _awaited(o: SessionObserved, now: datetime, reason: str, kind: str, name: st
     message = f"{kind} {name} does not exist in namespace {o.session.metadata.namespace}."
     if conditions.is_true(o.session.status.conditions, "Stalled"):
         return _stuck(o, reason, message)
-    waiting = conditions.get(o.session.status.conditions, "Reconciling")
-    began = waiting.last_transition_time if waiting and waiting.reason == reason else None
-    left = PATIENCE if began is None else moment(began) + PATIENCE - now
-    if left <= AT_ONCE:
+    due = _patience_until(o, now, reason)
+    if due <= now:
         return _stuck(o, reason, message)
-    state = _waiting_state(o)
-    return underway(str(reason), message, state, requeue=left, agent_running=_last_known(o))
+    return underway(
+        str(reason),
+        message,
+        _waiting_state(o),
+        retry_at=due,
+        requeue=due - now,
+        agent_running=_last_known(o),
+    )
+
+
+def _patience_until(o: SessionObserved, now: datetime, reason: str) -> datetime:
+    """When this wait is over. It stands in nextAttemptAt: condition Reconciling may have been
+    true long before, for another reason."""
+    waiting = conditions.get(o.session.status.conditions, "Reconciling")
+    due = o.session.status.next_attempt_at
+    if waiting is None or waiting.reason != reason or due is None:
+        return now + PATIENCE
+    return moment(due)
 
 
 def _stuck(o: SessionObserved, reason: str, message: str) -> Verdict:
@@ -275,7 +311,10 @@ def _waiting_state(o: SessionObserved) -> SessionState | None:
 
 
 def _last_known(o: SessionObserved) -> bool | None:
-    """Before an executor was chosen there is surely no agent; later only a report can tell."""
+    """Before an executor was chosen there is surely no agent; later only a report can tell, and
+    an agent that was known to be gone does not come back without us."""
     if o.session.status.executor_ref is None:
         return False
-    return o.own_report.is_live if o.own_report is not None else None
+    if o.own_report is not None:
+        return o.own_report.is_live
+    return False if o.session.status.is_agent_running is False else None

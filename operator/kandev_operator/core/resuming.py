@@ -24,11 +24,11 @@ from kandev_operator.core.failures import Handling
 from kandev_operator.core.intents import (
     GUARD,
     SETTLED,
+    answered,
     attempts,
     begin,
     configuring,
     epoch_of,
-    handled,
     must_stop,
     report_of,
     secret_name,
@@ -167,17 +167,17 @@ def _after_failure(
         return _unable(o)
     message = failure.message or "The agent gave no reason."
     if handling is Handling.PERSON:
-        return failed(reason, message, retry_at=None, changes=handled(o))
+        return failed(reason, message, retry_at=None, changes=answered(o))
     if resuming and o.session.spec.resume.policy is not ResumePolicy.AUTO:
-        return failed(reason, message, retry_at=None, changes=handled(o))
+        return failed(reason, message, retry_at=None, changes=answered(o))
     attempt = attempts(o)
     if attempt >= o.session.spec.resume.max_attempts:
         said = f"Gave up after {attempt} attempts: {message}"
-        return failed(StalledReason.MAX_ATTEMPTS, said, retry_at=None, changes=handled(o))
+        return failed(StalledReason.MAX_ATTEMPTS, said, retry_at=None, changes=answered(o))
     due = backoff.next_attempt_at(at, attempt, o.session.metadata.uid)
     if now >= due:
         return begin(o, kind, message, attempt=attempt + 1)
-    return failed(reason, message, retry_at=due, requeue=due - now, changes=handled(o))
+    return failed(reason, message, retry_at=due, requeue=due - now, changes=answered(o))
 
 
 def _gone(o: SessionObserved) -> Verdict:
@@ -192,7 +192,7 @@ def _gone(o: SessionObserved) -> Verdict:
         "The agent definitely has no such conversation any more; the workspace is kept.",
         retry_at=None,
         not_found=True,
-        changes=handled(o),
+        changes=answered(o),
     )
 
 
@@ -206,7 +206,7 @@ def _unable(o: SessionObserved) -> Verdict:
         ResumableReason.NOT_RESUMABLE,
         "This agent cannot resume previous sessions; the workspace can still be used.",
         retry_at=None,
-        changes=handled(o),
+        changes=answered(o),
     )
 
 
@@ -219,7 +219,7 @@ def _no_token(o: SessionObserved, now: datetime) -> Verdict:
         ResumableReason.MISSING_RESUME_TOKEN,
         "Neither the workspace nor the Secret has a resume token; the workspace is kept.",
         retry_at=None,
-        changes=handled(o),
+        changes=answered(o),
     )
 
 
@@ -250,7 +250,7 @@ def _again(o: SessionObserved, kind: IntentKind, now: datetime) -> Verdict:
         return begin(o, kind, _exit_words(o), attempt=1)
     if attempt >= o.session.spec.resume.max_attempts:
         said = f"Gave up after {attempt} attempts: {_exit_words(o)}"
-        return failed(StalledReason.MAX_ATTEMPTS, said, retry_at=None, changes=handled(o))
+        return failed(StalledReason.MAX_ATTEMPTS, said, retry_at=None, changes=answered(o))
     died = report_of(o).exited_at or now
     due = backoff.next_attempt_at(died, attempt, o.session.metadata.uid)
     if now >= due:

@@ -10,6 +10,7 @@ twice). The last rule always answers.
 from datetime import datetime
 from typing import Final
 
+from kandev_operator.api.executor import ExecutorState
 from kandev_operator.api.reasons import ReadyReason
 from kandev_operator.api.session import OperatingMode, SessionState
 from kandev_operator.api.sessionstatus import TaskSessionStatus
@@ -17,7 +18,7 @@ from kandev_operator.core import agentrules, binding, lifecycle, resuming, statu
 from kandev_operator.core.actions import DeleteSession
 from kandev_operator.core.binding import executor_of, is_bound
 from kandev_operator.core.intents import GUARD, must_stop, stopping
-from kandev_operator.core.observed import Found, SessionObserved
+from kandev_operator.core.observed import Found, Missing, SessionObserved
 from kandev_operator.core.verdict import Plan, Rule, Verdict, reached
 
 
@@ -37,7 +38,9 @@ def finished(o: SessionObserved, now: datetime) -> Verdict | None:
     if executor is not None and is_bound(o):
         if must_stop(o):
             return stopping(o)
-        if o.report is None and executor.status.state == "ready":
+        silent = o.report is None and executor.status.boot_id is not None
+        if silent and executor.status.state in (ExecutorState.READY, ExecutorState.STARTING):
+            # Its agent may be in a turn, and may answer again within the grace time.
             return Verdict(ready="Unknown", reason="", message="", hold=True, requeue=GUARD)
     due = lifecycle.deletion_due(o.session)
     over = due is not None and due <= now
@@ -68,11 +71,9 @@ def asleep(o: SessionObserved, now: datetime) -> Verdict | None:
     wanted = lifecycle.wanted(o.session, o.task, now)
     if wanted.mode is not OperatingMode.SUSPENDED:
         return None
-    if executor_of(o) is None and not isinstance(o.executor, Found):
+    if o.session.status.executor_ref is None or isinstance(o.executor, Missing):
         return agentrules.resting(o, wanted.suspended_reason)
-    if o.session.status.executor_ref is None:
-        return agentrules.resting(o, wanted.suspended_reason)
-    return None
+    return None  # it has one, and its agent may live; one that cannot be read is not gone
 
 
 def live_agent(o: SessionObserved, now: datetime) -> Verdict | None:

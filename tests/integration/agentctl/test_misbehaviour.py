@@ -52,7 +52,7 @@ def test_other_text_between_the_messages_is_no_harm(sidecar: Sidecar, noise: str
 
 
 def test_nothing_but_garbage(sidecar: Sidecar) -> None:
-    sidecar.put(command="/bin/sh", args=["-c", "echo '<html>'; exec cat >&2"])
+    sidecar.put(command="/bin/sh", args=["-c", "while read _; do echo '<html>'; done"])
     assert probe_failure(sidecar)["code"] == "garbage"
     sidecar.becomes("none")
 

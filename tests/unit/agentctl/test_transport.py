@@ -34,7 +34,9 @@ def test_a_long_line_is_told_with_its_size_and_the_next_one_is_whole(size: int, 
     if size <= 100:
         assert first == b"x" * size
     else:
-        assert first == Oversize(b"x" * size, size)
+        assert isinstance(first, Oversize)
+        assert first.size == size
+        assert 100 <= len(first.head) <= size
     assert second == b"next"
 
 
@@ -53,7 +55,11 @@ def test_only_an_update_can_be_dropped(head: bytes, is_update: bool) -> None:
     assert Oversize(head, 10**9).is_update is is_update
 
 
-async def test_messages_noise_and_faults_are_told_apart() -> None:
+def test_messages_noise_and_faults_are_told_apart() -> None:
+    asyncio.run(tell_apart())
+
+
+async def tell_apart() -> None:
     reader = asyncio.StreamReader()
     noise: list[bytes] = []
     long: list[Oversize] = []
@@ -77,7 +83,11 @@ async def test_messages_noise_and_faults_are_told_apart() -> None:
     assert lines.ended.is_set()
 
 
-async def test_deep_nesting_is_noise() -> None:
+def test_deep_nesting_is_noise() -> None:
+    asyncio.run(nest_deeply())
+
+
+async def nest_deeply() -> None:
     reader = asyncio.StreamReader()
     noise: list[bytes] = []
     lines = JsonLines(

@@ -1,4 +1,4 @@
-"""What an agent's error proves: the answers that seven real agents gave, and the field case B041."""
+"""What an agent's error proves: the answers of seven real agents, and the field case B041."""
 
 from typing import Any
 
