@@ -1,5 +1,6 @@
 """What every ring shares: the control plane's fixtures, and a marker for each folder."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,10 @@ import pytest
 pytest_plugins = ["cluster.plugin"]
 
 _HERE = Path(__file__).parent
+
+# pytest-asyncio asks for the loop that was set before its own, and where none ever was, asyncio
+# makes one that nobody closes: a warning, so an error, if a test without a loop ran first.
+asyncio.set_event_loop(None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

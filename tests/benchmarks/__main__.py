@@ -8,7 +8,7 @@ import importlib
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             metrics = importlib.import_module(f"benchmarks.{name}").run(_sayer(console))
         except Exception:
-            console.print(traceback.format_exc(), markup=False, highlight=False)
+            console.print(traceback.format_exc(), markup=False, highlight=False, soft_wrap=True)
             broken.append(name)
             continue
         results[name] = metrics
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if broken or failures(results.values()) else 0
 
 
-def _sayer(console: Console):  # type: ignore[no-untyped-def]
+def _sayer(console: Console) -> Callable[[str], None]:
     return lambda words: console.print(f"  {words}", highlight=False, markup=False)
 
 

@@ -13,18 +13,18 @@ import subprocess
 import sys
 import time
 import urllib.request
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.ground import Ground
+from benchmarks.ground import TESTS, Ground
 from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.resources import AGENT_PROFILES, TASK_SESSIONS, TASKS, Resource
+from kandev_operator.contract import paths
 from stage.sessions import Body, Namespace, profile, session, task
 
-TESTS = Path(__file__).resolve().parents[1]
 _AT_ONCE = 24
 _PER_TASK = 20
 
@@ -79,6 +79,14 @@ class Sidecars:
     def calls(self) -> Calls:
         told = self._call("GET")
         return Calls(told["calls"], told["asked"], told["latest"])
+
+    def prompt(self, number: int) -> None:
+        """Have one of them work for a second."""
+        body = {"session_id": "any", "prompt_id": uuid.uuid4().hex, "content": [{"type": "text"}]}
+        request = urllib.request.Request(
+            f"{self.url(number)}{paths.PROMPT}", json.dumps(body).encode(), method="POST"
+        )
+        urllib.request.urlopen(request, timeout=20).close()
 
     def count_anew(self) -> None:
         self._call("DELETE")

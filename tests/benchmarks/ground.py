@@ -8,8 +8,10 @@ Knows nothing of what is measured.
 import asyncio
 import contextlib
 import itertools
-import json
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,9 +21,10 @@ from typing import Self
 from cluster.controlplane import ControlPlane
 from kandev_operator.clients.local import LocalHost
 from stage.operatorprocess import OperatorProcess
-from stage.sessions import Body, Namespace
+from stage.sessions import Namespace
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+TESTS = REPOSITORY / "tests"
 LEASES = "kandev-system"
 MASTERS = ("system:masters",)
 
@@ -40,9 +43,7 @@ class Ground:
             self.cluster.start()
             crds = str(REPOSITORY / "crds")
             self.cluster.kubectl("apply", "--server-side", "-f", crds)
-            self.cluster.kubectl(
-                "wait", "--for=condition=Established", "--timeout=60s", "-f", crds
-            )
+            self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", crds)
             self.cluster.create_namespace(LEASES)
             self.user = self.cluster.kubeconfig_for("person", MASTERS)
             self.operator_user = self.cluster.kubeconfig_for("operator", MASTERS)
@@ -97,20 +98,12 @@ class Ground:
         self._closing.callback(operator.kill)
         return operator
 
-    def apply(self, place: Namespace, bodies: Sequence[Body]) -> None:
-        """Make many objects at once, without kubectl's annotation and its readings before."""
-        for batch in itertools.batched(bodies, 500) if hasattr(itertools, "batched") else [bodies]:
-            listed = {"apiVersion": "v1", "kind": "List", "items": list(batch)}
-            place.cluster.kubectl(
-                "-n",
-                place.name,
-                "create",
-                "-f",
-                "-",
-                stdin=json.dumps(listed),
-                kubeconfig=place.kubeconfig,
-                timeout=300,
-            )
+    def plain(self, place: Namespace) -> "PlainKopf":
+        """The baseline's operator for one namespace, not started yet; killed at the end."""
+        user = self.cluster.kubeconfig_for("kopf", MASTERS)
+        plain = PlainKopf(user, place.name, self.folder / f"plain-{next(self._numbers)}.log")
+        self._closing.callback(plain.kill)
+        return plain
 
     async def _end_agentctls(self) -> None:
         host = LocalHost({})
@@ -120,3 +113,34 @@ class Ground:
                 await host.stop(found, 2.0)
             else:
                 await host.sweep(state)
+
+
+class PlainKopf:
+    """The process of the baseline. It can be started again after its end."""
+
+    def __init__(self, kubeconfig: Path, namespace: str, log: Path) -> None:
+        self.log = log
+        self._command = [sys.executable, "-m", "benchmarks.plainkopf", str(kubeconfig), namespace]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                env={**os.environ, "PYTHONPATH": str(TESTS)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        return self
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(10)
+
+    def tail(self) -> str:
+        """The end of its log, for a failure's text."""
+        if not self.log.exists():
+            return "(no log)"
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-60:])

@@ -164,11 +164,15 @@ class Sidecar:
 
     async def _turn(self, prompt_id: str) -> None:
         execution = self.status.agent.execution_id or ""
-        facts = {"turn_id": prompt_id, "prompt_id": prompt_id, "execution_id": execution}
         self.change(
             EventKind.TURN_STARTED,
             agent=self.status.agent.model_copy(update={"status": AgentStatus.RUNNING}),
-            turn=Turn(**facts, started_at=_now()),
+            turn=Turn(
+                turn_id=prompt_id,
+                prompt_id=prompt_id,
+                execution_id=execution,
+                started_at=_now(),
+            ),
             prompts=(PromptRecord(prompt_id=prompt_id, fate=PromptFate.DELIVERED),),
         )
         await asyncio.sleep(TURN_SECONDS)
@@ -176,7 +180,13 @@ class Sidecar:
             EventKind.TURN_ENDED,
             agent=self.status.agent.model_copy(update={"status": AgentStatus.IDLE}),
             turn=None,
-            last_turn=EndedTurn(**facts, ended_at=_now(), outcome="completed"),
+            last_turn=EndedTurn(
+                turn_id=prompt_id,
+                prompt_id=prompt_id,
+                execution_id=execution,
+                ended_at=_now(),
+                outcome="completed",
+            ),
             turns_completed=self.status.turns_completed + 1,
         )
 

@@ -5,6 +5,7 @@ Tests that leave the operator alone, or only restart it, share one for their mod
 
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -115,4 +116,6 @@ def end_agentctls(root: Path) -> None:
             else:
                 await host.sweep(state)
 
-    asyncio.run(end())
+    # In a thread: a run of its own in this one would close the event loop of pytest-asyncio.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, end()).result()

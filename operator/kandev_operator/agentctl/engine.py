@@ -294,6 +294,8 @@ class Engine:
                 seconds = patience.cancel_grace
             case ev.Timer.FLUSH:
                 seconds = patience.flush
+            case ev.Timer.START:
+                seconds = act.seconds
             case _:
                 assert_never(act.timer)
         if (old := self._timers.pop(act.timer, None)) is not None:

@@ -3,7 +3,8 @@
     Fault          1  it failed
     ├── Misuse     2  it was asked in a way that cannot be meant
     ├── Refusal    3  the session cannot, as it is: no agent runs, nobody serves it, …
-    └── OutOfTime  4  it did not come true in the time given
+    ├── OutOfTime  4  it did not come true in the time given
+    └── Passing    1  something between here and there fails, and may be well at the next try
 
 A fault is one sentence for a person, and hints: what is missing, or what to type next. It never
 holds a token, a key or what a Secret says. Who prints it is the program's business.
@@ -50,3 +51,7 @@ class OutOfTime(Fault):
     """It did not come true in time. Nothing is known to have failed."""
 
     code = ExitCode.TIMEOUT
+
+
+class Passing(Fault):
+    """It says nothing about the session; whoever can wait may try again."""

@@ -7,6 +7,7 @@ nothing doubled. What is not kept any more comes as a gap event, from agentctl o
 It yields events, and between them what a reader may want to act on: that a connection stands
 (with the whole status, for whoever must know what became of something), that it is lost, and that
 nothing has happened for a while. It never ends by itself; whoever reads decides when it is enough.
+Only what goes wrong at the very first connection, or can never be right, is raised.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from kandev_operator.cli.faults import Fault
+from kandev_operator.cli.faults import Fault, Passing
 from kandev_operator.cli.reach import Line, NotServed
 from kandev_operator.clients import errors
 from kandev_operator.contract.errors import Code
@@ -74,6 +75,7 @@ class Follower:
         self._pace = pace
         self._place: tuple[str, int] | None = None
         self._pause = pace.first
+        self._was_connected = False
 
     @property
     def place(self) -> tuple[str, int] | None:
@@ -81,11 +83,13 @@ class Follower:
         return self._place
 
     async def items(self) -> AsyncGenerator[Item, None]:
-        """Everything, for ever. Wrap it in `aclosing`. Raises Fault where trying is no use."""
+        """Everything, for ever. Wrap it in `aclosing`. Raises Fault, see the module."""
         while True:
             try:
                 line = await self._dial()
-            except NotServed as fault:
+            except (NotServed, Passing) as fault:
+                if isinstance(fault, Passing) and not self._was_connected:
+                    raise
                 yield Away(fault)
             else:
                 async with aclosing(self._connected(line)) as items:
@@ -99,12 +103,13 @@ class Follower:
         try:
             report = await line.client.status(with_token=False)
             self._begin(report)
+            self._was_connected = True
             yield Connected(line, report)
             async with aclosing(self._stream(line)) as items:
                 async for item in items:
                     yield item
         except errors.AgentctlError as error:
-            if not _may_pass(error):
+            if not (self._was_connected and _may_pass(error)):
                 raise line.fault(error) from error
             yield Away(line.fault(error))
 
@@ -119,12 +124,13 @@ class Follower:
 
     async def _stream(self, line: Line) -> AsyncGenerator[Item, None]:
         """What comes after the present place, until the peer ends it."""
-        after = cursor(*self._place) if self._place and self._place[1] > 0 else None
+        after = cursor(*self._place) if self._place else None
         async with aclosing(line.client.events(after)) as events:
             while True:
                 coming = asyncio.create_task(_next(events))
                 try:
                     while not (await asyncio.wait({coming}, timeout=self._pace.quiet))[0]:
+                        self._pause = self._pace.first
                         yield Quiet()
                     event = coming.result()
                 finally:
@@ -152,7 +158,7 @@ async def _next(events: AsyncGenerator[Event, None]) -> Event | None:
 
 
 def _may_pass(error: errors.AgentctlError) -> bool:
-    """Whether another try may end otherwise: the operator puts such things right."""
+    """Whether another try may end otherwise: agentctl comes back, its keys are read again."""
     if isinstance(error, errors.Refused):
         return error.code in _PASSING
-    return isinstance(error, errors.Unreachable | errors.TimedOut | errors.Foreign)
+    return not isinstance(error, errors.ContractMismatch)

@@ -10,7 +10,9 @@ import asyncio
 import sys
 from typing import Final, TextIO
 
+from rich.color import ColorSystem
 from rich.console import Console
+from rich.style import Style
 from rich.text import Text
 
 from kandev_operator.cli.faults import Fault
@@ -55,10 +57,10 @@ class Screen:
         whole = Text.assemble(*((plain(text), style) for text, style in parts))
         self._out.print(whole, soft_wrap=True)
 
-    def stream(self, text: str) -> None:
+    def stream(self, text: str, style: str = "") -> None:
         """A piece of the answer as it comes: exactly as it is, and at once."""
-        # Not through the console, which takes the blanks off the end of what it prints.
-        self._stdout.write(plain(text))
+        # Not printed by the console, which takes the blanks off the end of a line.
+        self._stdout.write(_styled(self._out, plain(text), style))
         self._stdout.flush()
         if text:
             self._open_line = not text.endswith("\n")
@@ -105,6 +107,12 @@ class Screen:
             return (await answered).strip() if await answered else None
         finally:
             loop.remove_reader(descriptor)
+
+
+def _styled(console: Console, text: str, style: str) -> str:
+    if not style or console.color_system is None or console.no_color:
+        return text
+    return Style.parse(style).render(text, color_system=ColorSystem.STANDARD)
 
 
 def _console(stream: TextIO) -> Console:

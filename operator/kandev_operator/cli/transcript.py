@@ -118,18 +118,15 @@ def _call(content: dict[str, Any], status: str) -> str:
 
 
 def _plan(content: dict[str, Any]) -> str:
-    entries = content.get("entries")
-    steps = [each for each in entries if isinstance(each, dict)] if _is_list(entries) else []
+    steps = _dicts(content.get("entries"))
     done = sum(_text(each, "status") == "completed" for each in steps)
     now = [_text(each, "content") for each in steps if _text(each, "status") == "in_progress"]
     return f"{done} of {len(steps)} steps done" + (f"; now: {one_line(now[0])}" if now else "")
 
 
 def _attachments(kind: str, content: dict[str, Any]) -> str:
-    blocks = content.get("blocks")
-    found = [each for each in blocks if isinstance(each, dict)] if _is_list(blocks) else [content]
     said = []
-    for block in found[:20]:
+    for block in _dicts(content.get("blocks"))[:20] or [content]:
         words = [_text(block, name) for name in ("type", "name", "title", "mimeType", "uri")]
         said.append(f"[{one_line(' '.join(word for word in words if word) or kind)}]")
     return " ".join(said) or f"[{one_line(kind)}]"
@@ -194,5 +191,5 @@ def _text(holder: dict[str, Any], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from kandev_operator.api.executor import Executor, Runtime
 from kandev_operator.cli.clock import span
-from kandev_operator.cli.faults import Fault, Refusal
+from kandev_operator.cli.faults import Fault, Passing, Refusal
 from kandev_operator.clients import errors
 from kandev_operator.clients.resources import Resource
 from kandev_operator.clients.signing import SECRET_NAME
@@ -38,12 +38,12 @@ def of_cluster(error: errors.KubeError) -> Fault:
                 "Check the kubeconfig and its context; kubectl auth whoami says who you are.",
             )
         case errors.Unavailable():
-            return Fault(
+            return Passing(
                 f"the API server gives no answer: {error.message}",
                 "Check the kubeconfig's server, and that it can be reached from here.",
             )
         case errors.Throttled():
-            return Fault(f"the API server asks for patience: {error.message}")
+            return Passing(f"the API server asks for patience: {error.message}")
         case _:
             return Fault(f"{error.call}: {error.message}")
 

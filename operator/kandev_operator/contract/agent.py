@@ -63,7 +63,7 @@ class StartRequest(Wire):
     """Needed for mode `resume`."""
     mcp_servers: tuple[dict[str, Any], ...] = ()
     timeout_seconds: Annotated[float, Field(gt=0, le=3600)] = 120.0
-    """How long the agent may take to open or resume the conversation."""
+    """How long the agent may take, from its launch to the open conversation."""
 
 
 class StopRequest(Wire):

@@ -15,9 +15,9 @@ from kandev_operator.controller.settings import parse
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the operator; the exit code is 0 after a graceful stop."""
     settings = parse(sys.argv[1:] if arguments is None else arguments, os.environ)
-    logs.set_up(settings.log_format, settings.log_level)
+    redactor = logs.set_up(settings.log_format, settings.log_level)
     try:
-        asyncio.run(serve(settings))
+        asyncio.run(serve(settings, redactor.register))
     except ClientError as error:
         logging.getLogger(__name__).error("the operator cannot start: %s", error)
         return 1

@@ -12,6 +12,7 @@ import logging
 import signal
 import time
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -56,8 +57,11 @@ def utc_now() -> datetime:
 class Operator:
     """One operator process. `run` returns after `stop` was asked for and everything ended."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self, settings: Settings, hide: Callable[[str], None] = lambda _secret: None
+    ) -> None:
         self._settings = settings
+        self._hide = hide
         self._stopping = asyncio.Event()
         self._schema_problem: str | None = "the served schema was not checked yet"
         self._started = time.monotonic()
@@ -145,7 +149,7 @@ class Operator:
             ),
             metrics=self.metrics,
             events=EventPoster(kube, settings.identity, utc_now),
-            secrets=Secrets(kube, time.monotonic),
+            secrets=Secrets(kube, time.monotonic, self._hide),
             callers=callers,
             key=key,
             minter=minter,
@@ -295,6 +299,7 @@ class Operator:
             if watch
             else {},
             oldest_verification_seconds=now - oldest,
+            sessions_verified=sum(key.kind == group.TASK_SESSION for key in reconciler.verified),
         )
 
 
@@ -308,9 +313,9 @@ async def _either(one: asyncio.Event, other: asyncio.Event) -> None:
             wait.cancel()
 
 
-async def serve(settings: Settings) -> None:
-    """Run an operator until SIGTERM or SIGINT."""
-    operator = Operator(settings)
+async def serve(settings: Settings, hide: Callable[[str], None]) -> None:
+    """Run an operator until SIGTERM or SIGINT. `hide` takes what no log line may show."""
+    operator = Operator(settings, hide)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, operator.stop)

@@ -52,6 +52,8 @@ class Levels:
     """By kind: how long ago its watch last proved to be alive."""
     oldest_verification_seconds: float = 0.0
     """How long ago the object that was not looked at for the longest time was looked at."""
+    sessions_verified: int = 0
+    """How many sessions this process has looked at, their agentctls asked."""
 
 
 class Metrics:
@@ -163,6 +165,11 @@ class _LevelsCollector(Collector):
                 "verification_oldest_seconds",
                 "How long ago the object that waited longest for a pass had its last one.",
                 now.oldest_verification_seconds,
+            ),
+            (
+                "sessions_verified",
+                "Sessions that this process has looked at, their agentctls asked.",
+                now.sessions_verified,
             ),
         )
         for name, about, level in single:

@@ -11,14 +11,19 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kandev_operator.api import group
+from kandev_operator.api import conditions, group
 from kandev_operator.api.conditions import TRUE, Condition
 from kandev_operator.api.errors import InvalidSpec
 from kandev_operator.api.executor import Executor
 from kandev_operator.api.meta import Model
 from kandev_operator.api.meta import Resource as Object
 from kandev_operator.api.reasons import StalledReason
-from kandev_operator.api.session import TaskSession
+from kandev_operator.api.session import (
+    IntentKind,
+    SessionState,
+    TaskSession,
+    TaskSessionStatus,
+)
 from kandev_operator.api.task import Task
 from kandev_operator.api.timestamps import rfc3339
 from kandev_operator.clients.errors import ClientError, Conflict, Invalid, NotFound
@@ -31,6 +36,7 @@ from kandev_operator.controller.queue import Key
 from kandev_operator.controller.wiring import Wiring
 from kandev_operator.core.actions import StartProcess
 from kandev_operator.core.executor import decide_executor
+from kandev_operator.core.observed import Answer, ExecutorObserved, Found, SessionObserved
 from kandev_operator.core.session import decide_session
 from kandev_operator.core.task import decide_task
 from kandev_operator.core.verdict import Plan
@@ -73,8 +79,8 @@ class Reconciler:
         self._observer = Observer(wiring)
         self._actor = Actor(wiring, self._observer.profiles)
         self._budgets: dict[Key, Budget] = {}
-        self.verified: dict[str, float] = {}
-        """By UID: when (monotonic) an object was last looked at with nothing unknown about it."""
+        self.verified: dict[Key, float] = {}
+        """When (monotonic) an object was last looked at with its agentctl, if any, asked."""
 
     async def run(self, key: Key) -> None:
         """One pass. What it raises is a bug of ours: the caller logs and retries it."""
@@ -117,7 +123,7 @@ class Reconciler:
             plan = decide_session(again, self._w.clock())
         elif trouble is not None:
             return self._later(key, trouble)
-        return await self._conclude(key, session, plan)
+        return await self._conclude(key, session, plan, asked=was_asked(observed))
 
     async def _executor(self, key: Key, body: Body) -> str:
         try:
@@ -134,7 +140,7 @@ class Reconciler:
             return self._later(key, trouble)
         elif any(isinstance(each, StartProcess) for each in plan.actions):
             self._w.queue.add(key)  # the process that was started is seen by the next look
-        return await self._conclude(key, executor, plan)
+        return await self._conclude(key, executor, plan, asked=was_asked(observed))
 
     async def _task(self, key: Key, body: Body) -> str:
         try:
@@ -152,7 +158,9 @@ class Reconciler:
                 continue  # its own pass says so
         return await self._conclude(key, task, decide_task(task, sessions, self._w.clock()))
 
-    async def _conclude(self, key: Key, about: Object, plan: Plan[Any]) -> str:
+    async def _conclude(
+        self, key: Key, about: Object, plan: Plan[Any], *, asked: bool = True
+    ) -> str:
         """Write status where it differs, post Events, and say when to look again."""
         outcome = "unchanged"
         if plan.status is not None:
@@ -165,7 +173,10 @@ class Reconciler:
             outcome = "written"
             self._w.events.post(about, plan.notices)
             self._tell(key, about, plan.status)
-        self.verified[about.metadata.uid] = time.monotonic()
+            if isinstance(about, TaskSession):
+                self._count_resume(about.status, plan.status)
+        if asked:
+            self.verified[key] = time.monotonic()
         self._w.queue.forget(key)
         seconds = LOOK_AGAIN_SECONDS if plan.requeue is None else plan.requeue.total_seconds()
         self._w.queue.add_after(key, min(seconds, LOOK_AGAIN_SECONDS))
@@ -277,7 +288,31 @@ class Reconciler:
         words = f"{state} ({reason})" + (f": {message}" if message else "")
         self._edges.log(str(key), "state", level, words)
 
+    def _count_resume(self, before: TaskSessionStatus, after: TaskSessionStatus) -> None:
+        """A resume came to its end when a session that was resuming lives, or failed."""
+        resuming = before.intent is not None and before.intent.kind == IntentKind.RESUME
+        if not resuming or before.state not in (SessionState.STARTING, SessionState.ERROR):
+            return
+        ready = conditions.get(after.conditions, "Ready")
+        if after.is_agent_running:
+            self._w.metrics.resumed("succeeded", "")
+        elif after.state == SessionState.ERROR and before.state == SessionState.STARTING:
+            self._w.metrics.resumed("failed", ready.reason if ready else "")
+
     def _forget(self, key: Key) -> None:
         self._w.queue.forget(key)
         self._budgets.pop(key, None)
+        self.verified.pop(key, None)
         self._edges.forget(str(key))
+
+
+def was_asked(o: SessionObserved | ExecutorObserved) -> bool:
+    """False where a bound agentctl is there to be asked and this process has not done it yet."""
+    executor = o.executor
+    if not isinstance(executor, Executor):
+        if not isinstance(executor, Found):
+            return True
+        executor = executor.value
+    bound = executor.status.session_ref is not None
+    reachable = bound and executor.status.agentctl_url is not None
+    return not reachable or o.probe.answer is not Answer.NOT_TRIED

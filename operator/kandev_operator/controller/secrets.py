@@ -25,9 +25,11 @@ _KEEP_AT_MOST: Final = 1_000
 class Secrets:
     """Reads with a short memory; writes token Secrets."""
 
-    def __init__(self, kube: Kube, clock: Callable[[], float]) -> None:
+    def __init__(self, kube: Kube, clock: Callable[[], float], hide: Callable[[str], None]) -> None:
+        """`hide` is told every secret value that passes through, so that no log shows it."""
         self._kube = kube
         self._clock = clock
+        self._hide = hide
         self._kept: dict[tuple[str, str, str], tuple[float, Look[dict[str, Any]]]] = {}
 
     async def read(self, resource: Resource, namespace: str, name: str) -> Look[dict[str, Any]]:
@@ -58,9 +60,11 @@ class Secrets:
         if resource is CONFIG_MAPS:
             return Found(str(data[key]))
         try:
-            return Found(base64.b64decode(data[key], validate=True).decode())
+            text = base64.b64decode(data[key], validate=True).decode()
         except (ValueError, binascii.Error):
             return Missing()
+        self._hide(text)
+        return Found(text)
 
     async def token(self, namespace: str, name: str) -> Look[TokenSeen]:
         """The token that a session's Secret keeps."""
@@ -73,6 +77,7 @@ class Secrets:
         data = _decoded(body)
         if not data.get("token"):
             return Missing()
+        self._hide(data["token"])
         return Found(
             TokenSeen(
                 value=data["token"],
@@ -86,6 +91,7 @@ class Secrets:
         self, namespace: str, name: str, owner: OwnerReference, token: TokenSeen, epoch: int
     ) -> None:
         """Keep this token, unless the Secret holds a higher epoch."""
+        self._hide(token.value)
         data = {"token": token.value, "epoch": str(epoch)}
         await self._write(namespace, name, owner, data, epoch)
 

@@ -15,7 +15,7 @@ from kandev_operator.api.reasons import (
     WorkspaceReadyReason,
 )
 from kandev_operator.api.session import IntentKind, OperatingMode, SessionState
-from kandev_operator.core import lifecycle
+from kandev_operator.core import binding, ladder, lifecycle
 from kandev_operator.core.actions import AdoptTerm, SendFirstPrompt
 from kandev_operator.core.intents import (
     GUARD,
@@ -23,6 +23,7 @@ from kandev_operator.core.intents import (
     begin,
     journal_epoch,
     must_stop,
+    operation_of,
     report_of,
     same_name,
     stopping,
@@ -47,11 +48,19 @@ def fenced_out(o: SessionObserved, _now: datetime) -> Verdict | None:
             AgentReadyReason.WAITING_FOR_EXECUTOR,
             "Taking over the epoch that the workspace remembers.",
             None,
-            changes={"epoch": journal_epoch(o)},
+            changes={"epoch": journal_epoch(o), **_forgetting(o)},
             agent_running=o.own_report.is_live if o.own_report else None,
             requeue=AT_ONCE,
         )
     return None
+
+
+def _forgetting(o: SessionObserved) -> dict[str, None]:
+    """Status is older than the workspace, so its intent had its outcome long ago; where agentctl
+    no longer lists it, doing it again would be answered with that outcome and do nothing."""
+    intent, report = o.session.status.intent, o.own_report
+    past = intent is not None and report is not None
+    return {"intent": None} if past and not operation_of(o) else {}
 
 
 def workspace_taken(o: SessionObserved, _now: datetime) -> Verdict | None:
@@ -65,7 +74,7 @@ def workspace_taken(o: SessionObserved, _now: datetime) -> Verdict | None:
             retry_at=None,
             requeue=GUARD,
         )
-    if report.journal_state == "unreadable":
+    if report.journal_state == "unreadable" and not report.is_live:
         return failed(
             WorkspaceReadyReason.JOURNAL_UNREADABLE,
             "agentctl cannot read its journal; no agent is started on it. "
@@ -76,11 +85,13 @@ def workspace_taken(o: SessionObserved, _now: datetime) -> Verdict | None:
     return None
 
 
-def fresh_start_wanted(o: SessionObserved, _now: datetime) -> Verdict | None:
+def fresh_start_wanted(o: SessionObserved, now: datetime) -> Verdict | None:
     """A fresh-start wish: a new conversation, whatever the old one does."""
     wanted = lifecycle.fresh_start_wished(o.session)
     if not wanted or o.session.spec.operating_mode is not OperatingMode.RUNNING:
         return None
+    if binding.leaving(o, now) is not None:
+        return None  # the wish waits for a place where it can be done
     return begin(o, IntentKind.FRESH_START, "A fresh start was asked for.", attempt=1)
 
 
@@ -137,12 +148,14 @@ def attached(o: SessionObserved, now: datetime) -> Verdict | None:
     report = o.own_report
     if report is None or not report.is_live:
         return None
-    if fresh_start_pending(o):
-        return None
+    if ladder.is_retiring(o) and operation_of(o) is None:
+        return None  # a fresh start is to be done: this is still the old conversation
     more: dict[str, object] = {"agent_running": True, "changes": answered(o)}
     if (prompt := _first_prompt(o)) is not None:
         more["actions"] = (prompt,)
         more["requeue"] = GUARD
+    elif _prompt_is_owed(o):
+        more["requeue"] = timedelta(seconds=30)  # its text cannot be read just now
     left = lifecycle.wanted(o.session, o.task, now).look_again
     if left is not None:
         more.setdefault("requeue", left)
@@ -194,10 +207,3 @@ def _prompt_is_owed(o: SessionObserved) -> bool:
     if prompt is None or report_of(o).fate(prompt.id) is not None:
         return False
     return known is None or known.id != prompt.id or known.fate is None
-
-
-def fresh_start_pending(o: SessionObserved) -> bool:
-    intent = o.session.status.intent
-    if intent is None or intent.kind != IntentKind.FRESH_START:
-        return False
-    return report_of(o).operation(intent.operation_id) is None

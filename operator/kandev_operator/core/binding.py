@@ -150,6 +150,8 @@ def waiting_for_binding(o: SessionObserved, _now: datetime) -> Verdict | None:
         return _busy(o, executor)
     if executor.spec.drain:
         return _drained(o, executor)
+    if executor.status.state == ExecutorState.ERROR:
+        return _executor_failed(executor)  # one that may not run here answers nobody
     return underway(
         AgentReadyReason.WAITING_FOR_EXECUTOR,
         f"Waiting for executor {executor.metadata.name} to become ready.",

@@ -14,7 +14,7 @@ from typing import Any, Final
 from kandev_operator.api import conditions, group
 from kandev_operator.api.conditions import FALSE, UNKNOWN
 from kandev_operator.api.executor import ExecutorState, ExecutorStatus, Runtime
-from kandev_operator.api.reasons import AgentctlReadyReason
+from kandev_operator.api.reasons import AgentctlReadyReason, BoundReason
 from kandev_operator.api.timestamps import moment, rfc3339
 from kandev_operator.core import backoff, executorstatus, probes
 from kandev_operator.core.actions import (
@@ -27,6 +27,7 @@ from kandev_operator.core.actions import (
     StopProcess,
 )
 from kandev_operator.core.executorstatus import Life
+from kandev_operator.core.intents import stop_id
 from kandev_operator.core.observed import (
     Answer,
     ExecutorObserved,
@@ -44,6 +45,8 @@ LOOK_AGAIN: Final = timedelta(seconds=30)
 REMOTE_RELEASE: Final = timedelta(seconds=30)
 """A remote agentctl that cannot be told to stop does not hold up its executor's deletion longer."""
 SETTLED: Final = timedelta(seconds=60)
+AT_ONCE_ATTEMPTS: Final = 2
+"""A process that ended is started again at once; one that ends again and again has to wait."""
 
 
 def decide_executor(o: ExecutorObserved, now: datetime) -> Plan[ExecutorStatus]:
@@ -53,8 +56,7 @@ def decide_executor(o: ExecutorObserved, now: datetime) -> Plan[ExecutorStatus]:
         return ended
     if o.problem is not None and o.problem.reason == AgentctlReadyReason.NOT_ALLOWED:
         life = _problem(o)
-        nobody = Occupancy(o.executor.status.session_ref, "NotBound", o.problem.message)
-        return executorstatus.plan(o, nobody, life, now)
+        return executorstatus.plan(o, _as_they_were(o, o.problem.message), life, now)
     report = o.probe.report if o.probe.answer is Answer.WELL else None
     if report is not None and report.term > o.term:
         return Plan(actions=(AdoptTerm(report.term),), requeue=AT_ONCE)
@@ -63,6 +65,12 @@ def decide_executor(o: ExecutorObserved, now: datetime) -> Plan[ExecutorStatus]:
     if _lacks_finalizer(o):
         life = replace(life, actions=(SetFinalizer(present=True), *life.actions))
     return executorstatus.plan(o, held, life, now)
+
+
+def _as_they_were(o: ExecutorObserved, why: str) -> Occupancy:
+    """Where nothing may be done, nobody is let in or out."""
+    held = o.executor.status.session_ref
+    return Occupancy(held, str(BoundReason.BOUND if held else BoundReason.NOT_BOUND), why)
 
 
 def _lacks_finalizer(o: ExecutorObserved) -> bool:
@@ -98,7 +106,7 @@ def _end_remote(o: ExecutorObserved, now: datetime) -> Plan[ExecutorStatus] | No
         return Plan(requeue=since + REMOTE_RELEASE - now)
     if report.session_uid != held.uid or not report.has_process:
         return None
-    stop = StopAgent(f"{held.uid}-{report.epoch}-deleted"[:128], report.epoch, held.uid)
+    stop = StopAgent(stop_id(held.uid, report.epoch, "deleted", report), report.epoch, held.uid)
     return Plan(actions=(stop,), requeue=timedelta(seconds=2))
 
 
@@ -184,16 +192,9 @@ def _make(o: ExecutorObserved, now: datetime) -> Life:
     status = o.executor.status
     starting = _unknown("agentctl is being started.")
     if o.failed is not None and o.failed.action == StartProcess.__name__:
-        attempt = (status.attempt or 1) + 1
-        retry = backoff.next_attempt_at(now, attempt - 1, o.executor.metadata.uid)
-        reason = AgentctlReadyReason.PROCESS_EXITED
-        return Life(
-            ExecutorState.ERROR,
-            Health(FALSE, o.failed.reason or reason, o.failed.message, is_error=True),
-            fields=_NO_PROCESS | {"attempt": attempt},
-            retry_at=retry,
-            requeue=retry - now,
-        )
+        reason = o.failed.reason or AgentctlReadyReason.PROCESS_EXITED
+        failed = _NO_PROCESS | {"attempt": (status.attempt or 1) + 1}
+        return _waits(Health(FALSE, reason, o.failed.message), o, failed, now)
     if status.next_attempt_at is not None and now < moment(status.next_attempt_at):
         left = moment(status.next_attempt_at) - now
         known = conditions.get(status.conditions, "AgentctlReady")
@@ -207,12 +208,31 @@ def _make(o: ExecutorObserved, now: datetime) -> Life:
             requeue=left,
         )
     if status.instance_id is not None and status.boot_id is None:
-        return Life(ExecutorState.STARTING, starting, (StartProcess(status.instance_id),))
+        waited = status.next_attempt_at is not None
+        begins = {"started_at": rfc3339(now)} if waited else {}
+        return Life(ExecutorState.STARTING, starting, (StartProcess(status.instance_id),), begins)
     fresh = status.instance_id is None
     fields = _NO_PROCESS | {"instance_id": next_instance_id(o), "started_at": rfc3339(now)}
-    if not fresh:
-        fields |= {"attempt": _attempt_after_exit(o, now)}
-    return Life(ExecutorState.STARTING, starting, fields=fields, requeue=AT_ONCE)
+    if fresh:
+        return Life(ExecutorState.STARTING, starting, fields=fields, requeue=AT_ONCE)
+    attempt = _attempt_after_exit(o, now)
+    fields |= {"attempt": attempt}
+    if attempt <= AT_ONCE_ATTEMPTS:
+        return Life(ExecutorState.STARTING, starting, fields=fields, requeue=AT_ONCE)
+    said = f"The local agentctl process ended {attempt - 1} times soon after it had started."
+    return _waits(Health(FALSE, AgentctlReadyReason.CRASH_LOOP_BACK_OFF, said), o, fields, now)
+
+
+def _waits(why: Health, o: ExecutorObserved, fields: dict[str, Any], now: datetime) -> Life:
+    """In error, until the back-off of the attempts so far is over."""
+    retry = backoff.next_attempt_at(now, fields["attempt"] - 1, o.executor.metadata.uid)
+    return Life(
+        ExecutorState.ERROR,
+        replace(why, is_error=True),
+        fields=fields,
+        retry_at=retry,
+        requeue=retry - now,
+    )
 
 
 def next_instance_id(o: ExecutorObserved) -> str:

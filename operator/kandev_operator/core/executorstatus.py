@@ -14,12 +14,14 @@ from kandev_operator.api.agent import AgentIdentity, ExecutorCapabilities
 from kandev_operator.api.conditions import FALSE, TRUE, UNKNOWN, Condition, Conditions
 from kandev_operator.api.executor import ExecutorState, ExecutorStatus, Runtime, WorktreeStatus
 from kandev_operator.api.reasons import (
+    AgentctlReadyReason,
     AgentReadyReason,
     CapabilitiesKnownReason,
     PodScheduledReason,
     ReadyReason,
     ReconcilingReason,
     WorkspaceReadyReason,
+    is_documented,
     resume_word,
 )
 from kandev_operator.api.timestamps import rfc3339
@@ -133,7 +135,7 @@ def _conditions(
 ) -> Conditions:
     rows: list[Row] = [
         ("Ready", *_ready(held, life)),
-        ("AgentctlReady", life.agentctl.truth, life.agentctl.reason, life.agentctl.message),
+        ("AgentctlReady", *_agentctl_ready(life)),
         ("PodScheduled", *_pod_scheduled(o)),
         ("CapabilitiesKnown", *_capabilities_known(o, caps)),
         ("WorkspaceReady", *_workspace_ready(o, life)),
@@ -182,6 +184,13 @@ def _ready(held: Occupancy, life: Life) -> tuple[str, str, str]:
     return life.agentctl.truth, life.agentctl.reason, life.agentctl.message
 
 
+def _agentctl_ready(life: Life) -> tuple[str, str, str]:
+    """Its own reason, or a general one where the fault is the workspace's."""
+    seen = life.agentctl
+    own = is_documented("AgentctlReady", seen.reason)
+    return seen.truth, seen.reason if own else str(AgentctlReadyReason.STOPPED), seen.message
+
+
 def _pod_scheduled(o: ExecutorObserved) -> tuple[str, str, str]:
     if o.executor.spec.runtime is Runtime.POD:
         return FALSE, PodScheduledReason.NO_POD, "No pod is wanted."
@@ -221,7 +230,7 @@ def _workspace_ready(o: ExecutorObserved, life: Life) -> tuple[str, str, str]:
 
 def _notices(o: ExecutorObserved, new: ExecutorStatus, life: Life) -> tuple[Notice, ...]:
     """One Event when the executor falls into an error; healthy edges are none."""
-    before = conditions.get(o.executor.status.conditions, "AgentctlReady")
+    before = conditions.get(o.executor.status.conditions, "Ready")
     edge = before is None or before.reason != life.agentctl.reason
     if life.state is not ExecutorState.ERROR or not edge:
         return ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kandev_operator.api import conditions
 from kandev_operator.api.reasons import ResumableReason
-from kandev_operator.api.session import TaskSession
+from kandev_operator.api.session import IntentKind, TaskSession
 from kandev_operator.core.observed import (
     Found,
     SessionObserved,
@@ -28,8 +28,27 @@ class Resumability:
     message: str
 
 
+def is_retiring(o: SessionObserved) -> bool:
+    """A fresh start was decided and is not known to be done: every token is still the old one.
+
+    Once it was done status or the Secret has the new token, and that stays true when the journal
+    that knew of the operation is lost: an old intent must not retire a second conversation.
+    """
+    status, intent = o.session.status, o.session.status.intent
+    if intent is None or intent.kind != IntentKind.FRESH_START:
+        return False
+    if status.resume_token_ref is not None:
+        return False
+    if isinstance(o.secret, Found) and o.secret.value.epoch >= (status.epoch or 0):
+        return False
+    operation = o.own_report.operation(intent.operation_id) if o.own_report else None
+    return operation is None or operation.state != "succeeded"
+
+
 def known_token(o: SessionObserved) -> TokenSeen | None:
     """The session's token: agentctl's journal first, then the Secret; the higher epoch wins."""
+    if is_retiring(o):
+        return None
     journal = o.own_report.token if o.own_report else None
     kept = o.secret.value if isinstance(o.secret, Found) else None
     if journal is None or kept is None:
@@ -43,15 +62,19 @@ def token_unreadable(o: SessionObserved) -> bool:
 
 
 def had_turn(o: SessionObserved) -> bool:
-    """Whether a turn was ever completed: only then is there a history that could be lost."""
-    ref = o.session.status.resume_token_ref
-    token = known_token(o)
-    report = o.own_report
-    return bool(
-        (ref is not None and ref.established)
-        or (token is not None and token.established)
-        or (report is not None and report.turns_completed > 0)
-    )
+    """Whether this conversation ever completed a turn: only then has it a history to lose.
+
+    Turns that the journal counts may be of a conversation that a fresh start left behind, so they
+    speak only where no token does.
+    """
+    if is_retiring(o):
+        return False
+    ref, token, report = o.session.status.resume_token_ref, known_token(o), o.own_report
+    if token is None:
+        counted = report is not None and report.turns_completed > 0
+        return counted or (ref is not None and bool(ref.established))
+    same = ref is not None and token.sha256.startswith(ref.sha256_prefix or "-")
+    return token.established or (same and ref is not None and bool(ref.established))
 
 
 def has_conversation(o: SessionObserved) -> bool:

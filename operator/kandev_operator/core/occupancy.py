@@ -17,6 +17,7 @@ from kandev_operator.api.refs import ObjectRef
 from kandev_operator.api.session import TaskSession
 from kandev_operator.api.timestamps import moment
 from kandev_operator.core.actions import StopAgent
+from kandev_operator.core.intents import stop_id
 from kandev_operator.core.observed import (
     AgentctlReport,
     AgentPhase,
@@ -126,5 +127,5 @@ def _holds_agent(report: AgentctlReport, session_uid: str) -> bool:
 
 
 def _stop(report: AgentctlReport, session_uid: str) -> StopAgent:
-    operation = f"{session_uid}-{report.epoch}-release-{report.execution_id or 'none'}"[:128]
+    operation = stop_id(session_uid, report.epoch, "release", report)
     return StopAgent(operation, report.epoch, session_uid)

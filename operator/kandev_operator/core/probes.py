@@ -16,7 +16,7 @@ from kandev_operator.api.conditions import FALSE, TRUE, UNKNOWN
 from kandev_operator.api.executor import Executor
 from kandev_operator.api.reasons import AgentctlReadyReason
 from kandev_operator.api.timestamps import moment
-from kandev_operator.core.observed import Answer, Probe
+from kandev_operator.core.observed import AgentctlReport, Answer, Probe
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def judge(executor: Executor, probe: Probe, limits: Limits, now: datetime) -> He
         case Answer.NOT_TRIED:
             return None
         case Answer.WELL:
-            return _well(executor, probe)
+            return _well(executor, probe.report) if probe.report is not None else None
         case Answer.UNREACHABLE | Answer.UNHEALTHY:
             return _silent(executor, probe, limits, now)
         case named:
@@ -73,10 +73,9 @@ def judge(executor: Executor, probe: Probe, limits: Limits, now: datetime) -> He
             return Health(FALSE, reason, said, is_error=True)
 
 
-def _well(executor: Executor, probe: Probe) -> Health:
+def _well(executor: Executor, report: AgentctlReport) -> Health:
     pinned = executor.status.instance_id
-    report = probe.report
-    if pinned is not None and report is not None and report.instance_id != pinned:
+    if pinned is not None and report.instance_id != pinned:
         reason, message = _NAMED[Answer.FOREIGN]
         return Health(FALSE, reason, message, is_error=True)
     return Health(TRUE, AgentctlReadyReason.AGENTCTL_READY, "Shell, files and git can be used.")

@@ -33,6 +33,7 @@ from kandev_operator.core.intents import (
     report_of,
     secret_name,
     stopping,
+    told_moment,
 )
 from kandev_operator.core.observed import (
     AgentPhase,
@@ -78,9 +79,14 @@ def _carry_out(o: SessionObserved, now: datetime) -> Verdict:
         # The workspace may remember this session under an older UID: first make it ours, then
         # read what it remembers, and only then decide what "start" means.
         return _waiting(o, actions=configuring(o))
-    if kind is IntentKind.START and ladder.had_turn(o):
+    if kind is not IntentKind.RESUME and ladder.had_turn(o):
+        # A start that was done before, by a journal that is lost or under an older UID.
+        if not _may_resume(o):
+            return _left_alone(o, intent=None)
         said = "The workspace holds a conversation of this session: it is resumed."
         return begin(o, IntentKind.RESUME, said, attempt=1)
+    if kind is IntentKind.START and ladder.token_unreadable(o):
+        return _token_unknown(o)
     if kind is IntentKind.FRESH_START and must_stop(o):
         return stopping(o)
     configure = configuring(o)
@@ -96,7 +102,7 @@ def _carry_out(o: SessionObserved, now: datetime) -> Verdict:
     if live is False:
         return _unable(o)
     if live is None:
-        return _ask_capabilities(o, now, since=moment(intent.at))
+        return _ask_capabilities(o, now, token)
     return _waiting(o, actions=(*configure, _start(o, intent.operation_id, token)))
 
 
@@ -119,35 +125,55 @@ def _waiting(o: SessionObserved, **more: object) -> Verdict:
     return underway(reason, f"The conversation is being {words}.", SessionState.STARTING, **more)
 
 
-def _ask_capabilities(o: SessionObserved, now: datetime, since: datetime) -> Verdict:
-    """Unknown is not yes and not no: have the agent asked, for as long as a start may take."""
-    caps = report_of(o).capabilities
+def _ask_capabilities(o: SessionObserved, now: datetime, token: TokenSeen) -> Verdict:
+    """Unknown is not yes and not no: have the agent asked, for as long as a start may take.
+
+    agentctl asks when the configuration is new. Where it asked before and got no answer, nothing
+    more would come of waiting: then the resume itself asks, for it begins with the agent's answer
+    to `initialize`, and agentctl refuses it where the agent cannot.
+    """
+    intent, caps = o.session.status.intent, report_of(o).capabilities
+    assert intent is not None, "a resume waits for the answer"
+    since = moment(intent.at)
     asked = isinstance(o.profile, Found) and caps.profile_hash == o.profile.value.hash
-    if asked and caps.failure is not None:
-        return _probe_failed(o, caps.failure, now)
+    if asked and caps.failure is not None and _is_newer(caps.probed_at, since):
+        return _after_failure(o, caps.failure, since, now)
     limit = since + timedelta(seconds=o.session.spec.lifecycle.start_timeout_seconds)
     if now >= limit:
-        due = backoff.next_attempt_at(limit, o.session.status.attempt or 1, o.session.metadata.uid)
-        if now >= due:
-            return begin(o, IntentKind.RESUME, "Asking the agent again.", attempts(o) + 1)
-        return failed(
-            ResumableReason.CAPABILITY_UNKNOWN,
-            "The agent did not say within the start time whether it can resume.",
-            retry_at=due,
-            requeue=due - now,
-        )
-    return _waiting(o, actions=configuring(o), requeue=min(GUARD, limit - now))
+        return _not_answered(o, limit, now)
+    configure = configuring(o)
+    if configure or report_of(o).has_process:
+        return _waiting(o, actions=configure, requeue=min(GUARD, limit - now))
+    return _waiting(o, actions=(_start(o, intent.operation_id, token),))
 
 
-def _probe_failed(o: SessionObserved, failure: FailureSeen, now: datetime) -> Verdict:
-    ended = o.session.status.intent
-    at = moment(ended.at) if ended else now
-    return _after_failure(o, failure, at, now)
+def _is_newer(text: str | None, since: datetime) -> bool:
+    told = told_moment(text)
+    return told is not None and told >= since
+
+
+def _not_answered(o: SessionObserved, limit: datetime, now: datetime) -> Verdict:
+    due = backoff.next_attempt_at(limit, max(1, attempts(o)), o.session.metadata.uid)
+    if now >= due:
+        return begin(o, IntentKind.RESUME, "Asking the agent again.", attempts(o) + 1)
+    return failed(
+        ResumableReason.CAPABILITY_UNKNOWN,
+        "The agent did not say within the start time whether it can resume.",
+        retry_at=due,
+        requeue=due - now,
+    )
 
 
 def _judge(o: SessionObserved, operation: OperationSeen, now: datetime) -> Verdict:
     failure = operation.failure or FailureSeen("", "The agent gave no reason.")
-    return _after_failure(o, failure, operation.ended_at or now, now)
+    return _after_failure(o, failure, operation.ended_at or _tried_at(o), now)
+
+
+def _tried_at(o: SessionObserved) -> datetime:
+    """When the present intent was decided: the time to count from where agentctl names none."""
+    intent = o.session.status.intent
+    assert intent is not None, "something was tried"
+    return moment(intent.at)
 
 
 def _after_failure(
@@ -159,7 +185,8 @@ def _after_failure(
     kind = kind_of(intent)
     resuming = kind is IntentKind.RESUME
     reason, handling = failures.judge(failure, resuming=resuming)
-    if lifecycle.resume_wished(o.session) or _profile_changed(o):
+    asked_for = lifecycle.resume_wished(o.session) or _profile_changed(o)
+    if asked_for and (not resuming or _may_resume(o)):
         return begin(o, kind, "Trying again, as was asked for.", attempt=1)
     if handling is Handling.GONE and resuming:
         return _gone(o)
@@ -183,7 +210,7 @@ def _after_failure(
 def _gone(o: SessionObserved) -> Verdict:
     """A definite not-found. Nothing is lost by a promised token; a history is never dropped."""
     if not ladder.had_turn(o):
-        return begin(o, IntentKind.START, "The agent kept no conversation yet.", attempt=1)
+        return _instead(o, "The agent kept no conversation yet.")
     if o.session.spec.resume.on_failure is ResumeFailure.FRESH_CONVERSATION:
         said = "The agent lost the conversation; a fresh one is begun, as spec asks."
         return begin(o, IntentKind.FRESH_START, said, attempt=1)
@@ -196,9 +223,15 @@ def _gone(o: SessionObserved) -> Verdict:
     )
 
 
+def _instead(o: SessionObserved, why: str) -> Verdict:
+    """A new conversation where none was to be resumed. It counts as part of the same attempt: an
+    agent that dies at once and keeps nothing is not restarted without end."""
+    return begin(o, IntentKind.START, why, attempt=max(1, attempts(o)))
+
+
 def _unable(o: SessionObserved) -> Verdict:
     if not ladder.had_turn(o):
-        return begin(o, IntentKind.START, "There is no conversation to lose.", attempt=1)
+        return _instead(o, "There is no conversation to lose.")
     if o.session.spec.resume.on_failure is ResumeFailure.FRESH_CONVERSATION:
         said = "This agent cannot resume; a fresh conversation is begun, as spec asks."
         return begin(o, IntentKind.FRESH_START, said, attempt=1)
@@ -211,15 +244,27 @@ def _unable(o: SessionObserved) -> Verdict:
 
 
 def _no_token(o: SessionObserved, now: datetime) -> Verdict:
-    if ladder.token_unreadable(o) or o.secret is None:
+    if ladder.token_unreadable(o):
+        return _token_unknown(o)
+    if o.secret is None:
         return _waiting(o)
     if not ladder.had_turn(o):
-        return begin(o, IntentKind.START, "No conversation was opened yet.", attempt=1)
+        return _instead(o, "No conversation was opened yet.")
     return failed(
         ResumableReason.MISSING_RESUME_TOKEN,
         "Neither the workspace nor the Secret has a resume token; the workspace is kept.",
         retry_at=None,
         changes=answered(o),
+    )
+
+
+def _token_unknown(o: SessionObserved) -> Verdict:
+    """A Secret that cannot be read may hold a conversation: nothing new is begun in its place."""
+    return underway(
+        ResumableReason.RESUME_TOKEN_UNKNOWN,
+        "The Secret that keeps the resume token cannot be read at present.",
+        SessionState.STARTING,
+        requeue=GUARD,
     )
 
 
@@ -235,15 +280,20 @@ def agent_gone(o: SessionObserved, now: datetime) -> Verdict:
         return _unable(o)
     if ladder.was_not_found(o.session) and not lifecycle.resume_wished(o.session):
         return _gone(o)
-    wished = lifecycle.resume_wished(o.session)
-    if wished or o.session.spec.resume.policy is ResumePolicy.AUTO:
-        return _again(o, IntentKind.RESUME, now)
-    return _left_alone(o)
+    return _again(o, IntentKind.RESUME, now) if _may_resume(o) else _left_alone(o)
+
+
+def _may_resume(o: SessionObserved) -> bool:
+    """The policy resumes by itself, or somebody asks and the policy lets them."""
+    policy = o.session.spec.resume.policy
+    if policy is ResumePolicy.ON_REQUEST:
+        return lifecycle.resume_wished(o.session)
+    return policy is ResumePolicy.AUTO
 
 
 def _again(o: SessionObserved, kind: IntentKind, now: datetime) -> Verdict:
     """One more intent; an agent that dies as soon as it lives is not restarted without end."""
-    if lifecycle.resume_wished(o.session) or _started_well(o):
+    if lifecycle.resume_wished(o.session) or _profile_changed(o) or _started_well(o):
         return begin(o, kind, _exit_words(o), attempt=1)
     attempt = attempts(o)
     if attempt == 0:
@@ -251,24 +301,30 @@ def _again(o: SessionObserved, kind: IntentKind, now: datetime) -> Verdict:
     if attempt >= o.session.spec.resume.max_attempts:
         said = f"Gave up after {attempt} attempts: {_exit_words(o)}"
         return failed(StalledReason.MAX_ATTEMPTS, said, retry_at=None, changes=answered(o))
-    died = report_of(o).exited_at or now
+    died = report_of(o).exited_at or _tried_at(o)
     due = backoff.next_attempt_at(died, attempt, o.session.metadata.uid)
     if now >= due:
         return begin(o, kind, _exit_words(o), attempt=attempt + 1)
     return failed(AgentReadyReason.AGENT_EXITED, _exit_words(o), retry_at=due, requeue=due - now)
 
 
-def _left_alone(o: SessionObserved) -> Verdict:
+def _left_alone(o: SessionObserved, **changes: None) -> Verdict:
     """Nobody asked for a resume: say that one is needed, and what was cut off."""
     report = report_of(o)
     cut_off = report.last_turn is not None and report.last_turn.outcome == "interrupted"
     if cut_off:
-        return failed(AgentReadyReason.AGENT_EXITED, _exit_words(o), retry_at=None)
+        return failed(
+            AgentReadyReason.AGENT_EXITED,
+            _exit_words(o),
+            retry_at=None,
+            changes={**answered(o), **changes},
+        )
     return Verdict(
         ready=FALSE,
         reason=AgentReadyReason.AGENT_NOT_RUNNING,
         message="The agent is not running; resume the session to go on.",
         state=SessionState.WAITING_FOR_INPUT,
+        changes={**answered(o), **changes},
     )
 
 
@@ -283,8 +339,8 @@ def _profile_changed(o: SessionObserved) -> bool:
 def _started_well(o: SessionObserved) -> bool:
     """The execution that ended had lived for a while, or had finished a turn."""
     intent, report = o.session.status.intent, report_of(o)
-    if intent is None or report.phase is AgentPhase.NONE:
-        return True  # never started, or ended on purpose
+    if intent is None or report.phase is not AgentPhase.EXITED:
+        return True  # never started, ended on purpose, or probed since under a new configuration
     operation = report.operation(intent.operation_id)
     if operation is None or operation.ended_at is None:
         return False
@@ -294,7 +350,7 @@ def _started_well(o: SessionObserved) -> bool:
     return (
         turn is not None
         and turn.outcome == "completed"
-        and moment(turn.at) >= operation.ended_at.replace(microsecond=0)
+        and _is_newer(turn.at, operation.ended_at.replace(microsecond=0))
     )
 
 

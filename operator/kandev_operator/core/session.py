@@ -99,6 +99,7 @@ SESSION_RULES: Final[tuple[Rule[SessionObserved], ...]] = (
     agentrules.fresh_start_wanted,
     agentrules.without_agent,  # Suspended, WorkspaceOnly
     agentrules.attached,  # the agent lives: RUNNING or WAITING_FOR_INPUT
+    binding.leaving,  # nothing is begun in an executor that is drained or deleted
     resuming.intent_under_way,  # do it, wait for it, judge its failure
     resuming.agent_gone,  # the questions of resuming
 )

@@ -11,13 +11,12 @@ from typing import Any, Final
 
 from kandev_operator.api import conditions
 from kandev_operator.api.agent import AgentIdentity, Capabilities
-from kandev_operator.api.conditions import FALSE, TRUE, UNKNOWN, Condition, Conditions
+from kandev_operator.api.conditions import TRUE
 from kandev_operator.api.reasons import (
     AgentReadyReason,
     ExecutorReadyReason,
-    FinishedReason,
-    SuspendedReason,
-    WorkspaceReadyReason,
+    ReadyReason,
+    ReconcilingReason,
     resume_word,
 )
 from kandev_operator.api.session import (
@@ -33,7 +32,7 @@ from kandev_operator.api.session import (
     WorkspaceRef,
 )
 from kandev_operator.api.timestamps import moment, rfc3339
-from kandev_operator.core import binding, intents, ladder, lifecycle
+from kandev_operator.core import binding, intents, ladder, lifecycle, sessionconditions
 from kandev_operator.core.actions import StoreToken
 from kandev_operator.core.observed import CapabilitiesSeen, Found, SessionObserved
 from kandev_operator.core.verdict import AT_ONCE, Notice, Plan, Verdict
@@ -44,7 +43,7 @@ SHA_PREFIX: Final = 12
 RIDING: Final = frozenset({"last_seen_at", "node_name"})
 """Fields whose change alone is no reason for a write."""
 
-_MARKS: Final = ("suspended", "finished")
+_MARKS: Final = ("suspended", "falls_asleep", "finished")
 """Keys of a verdict's changes that are no fields of status."""
 
 
@@ -100,7 +99,7 @@ def _may_wait(
 def _token_actions(o: SessionObserved, verdict: Verdict) -> tuple[StoreToken, ...]:
     """Keep a token that the Secret does not have yet. A fresh start under way keeps none."""
     token = o.own_report.token if o.own_report else None
-    if token is None or "resume_token_ref" in verdict.changes or _is_retiring(o):
+    if token is None or "resume_token_ref" in verdict.changes or ladder.is_retiring(o):
         return ()
     ref = o.session.status.resume_token_ref
     if ref is not None and ref.sha256_prefix == token.sha256[:SHA_PREFIX]:
@@ -108,19 +107,10 @@ def _token_actions(o: SessionObserved, verdict: Verdict) -> tuple[StoreToken, ..
     return (StoreToken(intents.secret_name(o), token, token.epoch or intents.epoch_of(o)),)
 
 
-def _is_retiring(o: SessionObserved) -> bool:
-    """A fresh start was decided and is not done: the journal's token is the old one."""
-    intent, report = o.session.status.intent, o.own_report
-    if intent is None or report is None or intent.kind != "FreshStart":
-        return False
-    operation = report.operation(intent.operation_id)
-    return operation is None or operation.state != "succeeded"
-
-
 def render(o: SessionObserved, verdict: Verdict, now: datetime) -> TaskSessionStatus:
     """The whole status that this verdict means."""
     old = o.session.status
-    running = verdict.agent_running
+    running = _running(o, verdict)
     answer = ladder.resumability(o, not_found=_not_found(o, verdict))
     state = _state(old, verdict)
     fields: dict[str, Any] = {
@@ -129,7 +119,7 @@ def render(o: SessionObserved, verdict: Verdict, now: datetime) -> TaskSessionSt
         "epoch": intents.epoch_of(o) or None,
         "is_agent_running": running,
         "is_resumable": answer.answer,
-        "needs_resume": _needs_resume(o, verdict, now),
+        "needs_resume": _needs_resume(o, running, now),
         "resume_reason": _resume_reason(verdict, running),
         "error_message": _error_message(verdict, state),
         "next_attempt_at": rfc3339(verdict.retry_at) if verdict.retry_at else None,
@@ -145,7 +135,14 @@ def render(o: SessionObserved, verdict: Verdict, now: datetime) -> TaskSessionSt
     if state in (SessionState.COMPLETED, SessionState.CANCELLED):
         fields |= {"executor_status": None, "turn": None, "agent_execution_id": None}
     new = old.replacing(**fields)
-    return new.replacing(conditions=_conditions(o, verdict, answer, now))
+    told = sessionconditions.Told(verdict, answer, running, state)
+    return new.replacing(conditions=sessionconditions.render(o, told, now))
+
+
+def _running(o: SessionObserved, verdict: Verdict) -> bool | None:
+    """A rule may speak of other things; what agentctl says of a live agent is true all the same."""
+    live = o.own_report is not None and o.own_report.is_live
+    return True if live else verdict.agent_running
 
 
 def _state(old: TaskSessionStatus, verdict: Verdict) -> str:
@@ -158,23 +155,31 @@ def _not_found(o: SessionObserved, verdict: Verdict) -> bool:
     """The definite not-found stays true until an agent lives or something new is tried."""
     if verdict.not_found:
         return True
-    trying = verdict.intent is not None or verdict.progressing is not None
-    return not verdict.agent_running and not trying and ladder.was_not_found(o.session)
+    trying = verdict.intent is not None
+    return not _running(o, verdict) and not trying and ladder.was_not_found(o.session)
 
 
-def _needs_resume(o: SessionObserved, verdict: Verdict, now: datetime) -> bool:
+def _needs_resume(o: SessionObserved, running: bool | None, now: datetime) -> bool:
     """False while unknown, suspended, finished, workspace-only, or with nothing to resume."""
-    running = lifecycle.wanted(o.session, o.task, now).mode is OperatingMode.RUNNING
-    return running and verdict.agent_running is False and ladder.has_conversation(o)
+    wanted = lifecycle.wanted(o.session, o.task, now).mode is OperatingMode.RUNNING
+    return wanted and running is False and ladder.has_conversation(o)
+
+
+_ON_ITS_WAY: Final = (
+    AgentReadyReason.RESUMING,
+    AgentReadyReason.STARTING,
+    AgentReadyReason.WAITING_FOR_EXECUTOR,
+    ExecutorReadyReason.EXECUTOR_STARTING,
+)
 
 
 def _resume_reason(verdict: Verdict, running: bool | None) -> str | None:
     if running or verdict.ready == TRUE:
         return None
-    if verdict.reason in (AgentReadyReason.RESUMING, AgentReadyReason.STARTING):
-        return resume_word(AgentReadyReason.AGENT_NOT_RUNNING)
-    if verdict.reason == AgentReadyReason.WAITING_FOR_EXECUTOR:
-        return "executor_not_ready"
+    waits = verdict.progressing == ReconcilingReason.WAITING_FOR_EXECUTOR
+    if verdict.reason in _ON_ITS_WAY:
+        named = ReadyReason.EXECUTOR_NOT_READY if waits else AgentReadyReason.AGENT_NOT_RUNNING
+        return resume_word(named)
     return resume_word(verdict.reason)
 
 
@@ -211,18 +216,18 @@ def _of_the_agent(o: SessionObserved, running: bool | None) -> dict[str, Any]:
         "agent_execution_id": report.execution_id if running else None,
         "turn": Turn(
             prompt_id=turn.prompt_id,
-            started_at=turn.at,
+            started_at=_stamp(turn.at),
             awaiting_permission=turn.awaiting_permission,
         )
         if running and turn
         else None,
-        "interrupted_turn": InterruptedTurn(prompt_id=last.prompt_id, at=last.at)
+        "interrupted_turn": InterruptedTurn(prompt_id=last.prompt_id, at=_stamp(last.at))
         if last and last.outcome == "interrupted"
         else None,
         "capabilities": _capabilities(report.capabilities) or old.capabilities,
     }
     token = report.token
-    if token is not None and not _is_retiring(o):
+    if token is not None and not ladder.is_retiring(o):
         fields["resume_token_ref"] = ResumeTokenRef(
             secret_name=intents.secret_name(o),
             established=token.established,
@@ -243,8 +248,13 @@ def _capabilities(seen: CapabilitiesSeen) -> Capabilities | None:
         load_session=seen.load_session,
         resume_session=seen.resume_session,
         list_sessions=seen.list_sessions,
-        probed_at=seen.probed_at,
+        probed_at=_stamp(seen.probed_at),
     )
+
+
+def _stamp(text: str | None) -> str | None:
+    """A moment of agentctl's, if it is one: the API server refuses a status with any other."""
+    return text if intents.told_moment(text) else None
 
 
 _FATES: Final = {"queued": "accepted", "sending": "accepted"}
@@ -289,94 +299,6 @@ def _of_an_intent(o: SessionObserved, verdict: Verdict, now: datetime) -> dict[s
         if seen
         else o.session.status.profile,
     }
-
-
-def _conditions(
-    o: SessionObserved, verdict: Verdict, answer: ladder.Resumability, now: datetime
-) -> Conditions:
-    resumable = {True: TRUE, False: FALSE, None: UNKNOWN}[answer.answer]
-    agent = verdict.agent or (FALSE, verdict.reason, verdict.message)
-    rows = [
-        ("Ready", verdict.ready, verdict.reason, verdict.message),
-        ("AgentReady", *agent),
-        ("Resumable", resumable, answer.reason, answer.message),
-        ("ExecutorReady", *_executor_ready(o, verdict)),
-        ("WorkspaceReady", *_workspace_ready(o, verdict)),
-        ("Suspended", *_suspended(verdict)),
-        ("Finished", *_finished(o, verdict)),
-    ]
-    result = o.session.status.conditions
-    for type_, truth, reason, message in rows:
-        result = _put(o, result, (type_, truth, str(reason), message), now)
-    for type_, only_while in (
-        ("Stalled", verdict.reason if verdict.stalled else None),
-        ("Reconciling", verdict.progressing),
-    ):
-        if only_while is None:
-            result = conditions.without(result, type_)
-        else:
-            result = _put(o, result, (type_, TRUE, str(only_while), verdict.message), now)
-    return result
-
-
-def _put(
-    o: SessionObserved, known: Conditions, row: tuple[str, str, str, str], now: datetime
-) -> Conditions:
-    type_, truth, reason, message = row
-    new = Condition(
-        type=type_,
-        status=truth,
-        reason=reason,
-        message=message,
-        observed_generation=o.session.metadata.generation,
-    )
-    return conditions.set_condition(known, new, now)
-
-
-def _executor_ready(o: SessionObserved, verdict: Verdict) -> tuple[str, str, str]:
-    if "finished" in verdict.changes:
-        return FALSE, ExecutorReadyReason.NOT_NEEDED, "The session has finished."
-    executor = binding.executor_of(o)
-    if executor is None:
-        if "suspended" in verdict.changes:
-            return FALSE, ExecutorReadyReason.NOT_NEEDED, "The session is suspended."
-        reason = verdict.reason if verdict.stalled else ExecutorReadyReason.NOT_BOUND
-        return FALSE, reason, "No executor is bound yet."
-    if not binding.is_bound(o):
-        busy = executor.status.session_ref is not None
-        reason = ExecutorReadyReason.EXECUTOR_BUSY if busy else ExecutorReadyReason.NOT_BOUND
-        return FALSE, reason, "The executor does not point back yet."
-    agentctl = conditions.get(executor.status.conditions, "AgentctlReady")
-    if agentctl is None:
-        return UNKNOWN, ExecutorReadyReason.EXECUTOR_STARTING, "The executor is on its way."
-    if agentctl.is_true:
-        return TRUE, ExecutorReadyReason.EXECUTOR_READY, "The executor is bound and answers."
-    return agentctl.status, agentctl.reason, agentctl.message
-
-
-def _workspace_ready(o: SessionObserved, verdict: Verdict) -> tuple[str, str, str]:
-    known = {str(word) for word in WorkspaceReadyReason}
-    if verdict.ready != TRUE and verdict.reason in known:
-        return FALSE, verdict.reason, verdict.message
-    if o.own_report is not None:
-        return TRUE, WorkspaceReadyReason.WORKSPACE_READY, "The files are there and its own."
-    if o.report is not None:
-        return UNKNOWN, WorkspaceReadyReason.CHECKING, "The workspace is not handed over yet."
-    return UNKNOWN, WorkspaceReadyReason.WORKSPACE_UNKNOWN, "Nobody can be asked about the files."
-
-
-def _suspended(verdict: Verdict) -> tuple[str, str, str]:
-    reason = verdict.changes.get("suspended")
-    if reason is None:
-        return FALSE, SuspendedReason.NOT_SUSPENDED, ""
-    return TRUE, str(reason), verdict.message
-
-
-def _finished(o: SessionObserved, verdict: Verdict) -> tuple[str, str, str]:
-    if "finished" not in verdict.changes:
-        return FALSE, FinishedReason.NOT_FINISHED, ""
-    cut_off = _state(o.session.status, verdict) == SessionState.CANCELLED
-    return TRUE, FinishedReason.CANCELLED if cut_off else FinishedReason.COMPLETED, verdict.message
 
 
 def _notices(

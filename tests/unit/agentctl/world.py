@@ -105,10 +105,13 @@ class World(RuleBasedStateMachine):
                 self.check_outcome(operation)
                 self.operations[operation.operation_id] = operation
             case fx.StorePrompt(prompt=prompt):
+                if prompt.prompt_id not in self.prompts:
+                    self.accepted.append(prompt.prompt_id)
                 self.prompts[prompt.prompt_id] = prompt
-            case fx.Append(kind=EventKind.MESSAGE):
+            case fx.Append(kind=EventKind.MESSAGE, data=data):
                 opening = before.status is AgentStatus.OPENING
-                assert not opening, "what is replayed is never shown"
+                shown = opening and data["author"] == "agent"
+                assert not shown, "what is replayed is never shown"
             case fx.Append():
                 pass
             case _:
@@ -293,10 +296,7 @@ class World(RuleBasedStateMachine):
             prompt_id = self.fresh("p")
             reply = self.dispatch(ev.PromptAsked(AT, prompt_id, text(prompt_id)), room=room)
             if isinstance(reply, fx.PromptReply):
-                self.accepted.append(prompt_id)
-
-    def _accept_first(self) -> None:
-        """`accepted` is known before the act that sends it."""
+                assert prompt_id in self.accepted, "accepted once it is stored"
 
     @rule(data=st.data())
     @precondition(lambda self: self.accepted)
@@ -519,6 +519,13 @@ class World(RuleBasedStateMachine):
             raise AssertionError("it never comes to rest")
         fates = {p.fate for p in self.state.prompts}
         assert fates <= DECIDED, "every accepted prompt has its fate"
+
+    @rule(count=st.integers(1, 3))
+    def a_turn_begins(self, count: int) -> None:
+        """Where most of what can go wrong begins: a turn is under way, and others may wait."""
+        self.calm_spell()
+        self.prompt(room=True, count=count)
+        assert self.state.status is AgentStatus.RUNNING
 
     def calm_step(self) -> None:
         process, status = self.process, self.state.status

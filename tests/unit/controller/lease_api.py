@@ -1,6 +1,8 @@
-"""An API server that holds one Lease, and the line of one client to it, which can break."""
+"""The stage for leases: an API server with one Lease, lines to it that break, and runners."""
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from copy import deepcopy
 from typing import Any
 
@@ -12,6 +14,10 @@ from kandev_operator.clients.errors import (
     Unavailable,
 )
 from kandev_operator.clients.resources import LEASES, Resource
+from kandev_operator.controller.lease import Lease
+
+D = 15.0
+POLL = 1.0
 
 Object = dict[str, Any]
 
@@ -46,6 +52,7 @@ class Server:
 
     def write(self, body: Object, *, create: bool) -> Object:
         metadata = body["metadata"]
+        assert "managedFields" not in metadata, "kilobytes that nobody needs to send"
         if create:
             if self.stored is not None:
                 raise AlreadyExists("create leases", "already exists", status=409)
@@ -70,7 +77,8 @@ class Server:
         """Write as somebody else, without a guard."""
         body = {"metadata": {"name": "kandev-operator", "namespace": "system"}, "spec": spec}
         if self.stored is not None:
-            body["metadata"] = self.stored["metadata"]
+            body["metadata"] = dict(self.stored["metadata"])
+            del body["metadata"]["managedFields"]
         self.write(body, create=self.stored is None)
 
 
@@ -147,3 +155,41 @@ class Line:
 
     def _carry_out(self, body: Object | None, create: bool) -> Object:
         return self.server.read() if body is None else self.server.write(body, create=create)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def a_lease(line: Line, identity: str, seconds: float = D) -> Lease:
+    clock = asyncio.get_running_loop().time
+    return Lease(
+        line,
+        "system",
+        "kandev-operator",
+        identity,
+        seconds=seconds,
+        clock=clock,
+        wall=lambda: 1_700_000_000 + clock(),
+    )
+
+
+@asynccontextmanager
+async def running(*leases: Lease) -> AsyncIterator[None]:
+    """Run them as an operator does, and end them hard."""
+    tasks = [asyncio.create_task(lease.run()) for lease in leases]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+async def until(condition: Callable[[], bool], seconds: float = 120) -> float:
+    """Wait in small steps, and tell how long it took."""
+    began = now()
+    while not condition():
+        await asyncio.sleep(0.05)
+        assert now() - began < seconds, "it never came"
+    return now() - began

@@ -160,6 +160,7 @@ class Arm:
 
     timer: Timer
     key: str
+    seconds: float = 0.0
 
 
 Act = Launch | Open | SendPrompt | CancelTurn | AnswerPermission | End | Arm

@@ -19,6 +19,7 @@ class Timer(StrEnum):
     PROBE_IDLE = "probe_idle"
     CANCEL_GRACE = "cancel_grace"
     FLUSH = "flush"
+    START = "start"
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,6 +190,8 @@ def timer_fired(draft: Draft, event: TimerFired) -> None:
             turns.cancel_unanswered(draft, event.key)
         case Timer.FLUSH:
             messages.flush_due(draft, event.key)
+        case Timer.START:
+            operations.out_of_time(draft, event.key)
 
 
 def shut_down(draft: Draft, event: ShutDown) -> Reply | None:

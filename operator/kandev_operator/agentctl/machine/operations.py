@@ -9,6 +9,7 @@ conversation by itself.
 from kandev_operator.agentctl.machine import tokens, turns
 from kandev_operator.agentctl.machine.draft import Draft
 from kandev_operator.agentctl.machine.effects import (
+    Arm,
     CancelTurn,
     End,
     Launch,
@@ -18,7 +19,7 @@ from kandev_operator.agentctl.machine.effects import (
     Reply,
     StoreExecution,
 )
-from kandev_operator.agentctl.machine.events import StartAsked, StopAsked
+from kandev_operator.agentctl.machine.events import StartAsked, StopAsked, Timer
 from kandev_operator.agentctl.machine.state import State, Wish
 from kandev_operator.agentctl.machine.tables import ALIVE, Cause
 from kandev_operator.contract.errors import Code
@@ -32,6 +33,8 @@ from kandev_operator.contract.status import (
 
 RESTART_GRACE = 10.0
 """Seconds that a process gets to end when a start needs another one in its place."""
+STUCK_GRACE = 5.0
+"""Seconds that a process gets to end when it did not answer in time."""
 
 
 def known(state: State, operation_id: str) -> Operation | None:
@@ -101,16 +104,38 @@ def _pursue(draft: Draft) -> None:
     match state.status:
         case AgentStatus.NONE | AgentStatus.EXITED:
             launch(draft, wish.execution_id)
+            _limit(draft, wish)
         case AgentStatus.INITIALIZED if fits:
             open_conversation(draft)
         case AgentStatus.INITIALIZING if fits:
-            pass  # goes on when it has initialized
+            _limit(draft, wish)  # goes on when it has initialized
         case AgentStatus.IDLE | AgentStatus.RUNNING if fits and _is_open(state, wish):
             _succeed(draft, None, replaced=False)
         case AgentStatus.STOPPING:
             pass  # goes on when the old process is gone
         case _:
             end(draft, RESTART_GRACE)
+
+
+def _limit(draft: Draft, wish: Wish) -> None:
+    """The time that a start may take counts from here: its process is at work."""
+    draft.acts.append(Arm(Timer.START, wish.operation_id, wish.timeout))
+
+
+def out_of_time(draft: Draft, operation_id: str) -> None:
+    """The start took longer than it may; the process goes, the next try gets a fresh one."""
+    state = draft.state
+    wish = state.wish
+    if wish is None or wish.operation_id != operation_id:
+        return
+    if state.status is AgentStatus.INITIALIZING:
+        message = f"initialize was not answered within {wish.timeout:g} s"
+    elif state.status is AgentStatus.OPENING:
+        message = f"the conversation was not open within {wish.timeout:g} s"
+    else:
+        return
+    fail(draft, Failure(code=FailureCode.TIMED_OUT, message=message))
+    end(draft, STUCK_GRACE)
 
 
 def _is_open(state: State, wish: Wish) -> bool:
