@@ -60,7 +60,7 @@ def _set(scenery: Scenery, show: Show) -> None:
 def _farewell(scenery: Scenery, show: Show) -> None:
     environment = scenery.environment()
     path = environment["PATH"].split(os.pathsep)[:2]
-    show.box(
+    show.keep(
         "Try it yourself",
         "\n".join(
             [

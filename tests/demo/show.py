@@ -7,7 +7,6 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.panel import Panel
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -58,9 +57,11 @@ class Show:
             raise Broken(f"{_as_typed(command)} failed with exit code {done.returncode}")
         return done.stdout
 
-    def box(self, title: str, text: str) -> None:
-        """Something to keep."""
-        console.print(Panel(escape(text), title=title, title_align="left", expand=False))
+    def keep(self, title: str, text: str) -> None:
+        """Lines to copy: nothing is drawn around them, and nothing is wrapped."""
+        console.print(f"\n[bold]{escape(title)}[/]")
+        for line in text.splitlines():
+            console.print(f"   {escape(line)}")
 
 
 class Broken(Exception):

@@ -73,7 +73,9 @@ def choose_executor(o: SessionObserved, now: datetime) -> Verdict | None:
         return None
     if isinstance(o.executor, Found):
         return _point_at(o, o.executor.value)
-    if not isinstance(o.executor, Missing):
+    if isinstance(o.executor, Unreadable):
+        if o.executor.lasting:
+            return _stuck(o, StalledReason.SPEC_INVALID, f"Executor: {o.executor.why}")
         return hold(timedelta(seconds=5))
     if o.failed is not None and o.failed.action == CreateExecutor.__name__:
         return _not_made(o, now)
