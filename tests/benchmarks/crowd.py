@@ -108,11 +108,14 @@ def bodies(sidecars: Sidecars, first: int, count: int, **spec: Any) -> list[Body
     return made
 
 
-def settle_in(ground: Ground, place: Namespace, sessions: Sequence[Body]) -> None:
-    """Make a profile, the tasks that the sessions name, and the sessions."""
+def settle_in(
+    ground: Ground, place: Namespace, sessions: Sequence[Body], *, anew: bool = True
+) -> None:
+    """Make the sessions; before the first ones a profile and the tasks that they name."""
     tasks = sorted({each["spec"]["taskRef"]["name"] for each in sessions})
-    asyncio.run(_create(ground, place, AGENT_PROFILES, [profile()]))
-    asyncio.run(_create(ground, place, TASKS, [task(name) for name in tasks]))
+    if anew:
+        asyncio.run(_create(ground, place, AGENT_PROFILES, [profile()]))
+        asyncio.run(_create(ground, place, TASKS, [task(name) for name in tasks]))
     asyncio.run(_create(ground, place, TASK_SESSIONS, sessions))
 
 

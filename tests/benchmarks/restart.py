@@ -7,7 +7,9 @@ light ones: what is asked here is what the operator does, not what an agent does
 """
 
 import calendar
+import os
 import re
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -114,13 +116,11 @@ def _handovers(
         standby = ground.operator([place], name="standby").start()
         mark = _forget(ground, sidecars)
         began = time.time()
-        if gently:
-            leader.stop()
-        else:
-            leader.kill()
+        os.kill(leader.pid, signal.SIGTERM if gently else signal.SIGKILL)
         _until(standby, "kandev_operator_lease_valid", 1)
         seen.leads.append(time.time() - began)
         seen.after_start.append(_verified(standby) - began)
+        leader.stop()
         _account(ground, sidecars, place, mark, seen)
         leader = standby
     return seen, leader

@@ -5,7 +5,6 @@ Tests that leave the operator alone, or only restart it, share one for their mod
 
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -116,6 +115,4 @@ def end_agentctls(root: Path) -> None:
             else:
                 await host.sweep(state)
 
-    # In a thread: a run of its own in this one would close the event loop of pytest-asyncio.
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(asyncio.run, end()).result()
+    asyncio.run(end())

@@ -1,6 +1,7 @@
 """What people get wrong: each mistake is named in status, harms nothing, and heals when mended."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -89,7 +90,7 @@ async def test_a_worktree_must_lie_where_the_operator_allows(scene: Scene, tmp_p
         part = await scene.begin(name, worktree=folder)
         status = await part.failed("NotAllowed")
         assert "not below the folder" in status["errorMessage"]
-        assert not list(tmp_path.iterdir())
+        assert not await asyncio.to_thread(os.listdir, tmp_path)
 
     await asyncio.gather(play("outside", tmp_path), play("by-a-link", way_out))
 
@@ -196,7 +197,7 @@ async def test_an_agent_that_never_answers_is_given_up_in_the_time_that_spec_all
     chatter = "while sleep 0.2; do echo Loading the model...; done"
     await asyncio.gather(
         play("silent", fake_agent("--hang-at=initialize"), "MaxAttempts"),
-        play("chatter", [SHELL, "-c", chatter], "ProtocolMismatch"),
+        play("chatter", [SHELL, "-c", chatter], "MaxAttempts"),
         play("hangs-at-new", fake_agent("--hang-at=new"), "MaxAttempts"),
     )
 
@@ -219,7 +220,7 @@ async def test_rubbish_between_messages_and_huge_lines_harm_nothing(scene: Scene
 
 async def test_a_secret_that_the_profile_names_may_come_later(scene: Scene) -> None:
     part = scene.part("no-secret")
-    key = {"name": "API_KEY", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "api"}}}
+    key = {"name": "API_KEY", "secretKeyRef": {"name": "keys", "key": "api"}}
     worktree = scene.place.worktree("no-secret")
     await scene.apply(
         {**profile("no-secret"), "spec": {"command": part.command(), "env": [key]}},
@@ -232,3 +233,36 @@ async def test_a_secret_that_the_profile_names_may_come_later(scene: Scene) -> N
     await scene.kubectl("create", "secret", "generic", "keys", "--from-literal=api=hush-hush-1")
     status = await part.idle()
     assert "hush-hush-1" not in str(status)
+
+
+async def test_B049_a_renewed_key_is_used_at_once_when_somebody_asks(scene: Scene) -> None:
+    part = scene.part("b049")
+    wants_key = 'if [ "$API_KEY" = key-that-works ]; then exec "$@"; fi; exec "$@" --auth-required'
+    command = [SHELL, "-c", wants_key, "sh", *part.command()]
+    key = {"name": "API_KEY", "secretKeyRef": {"name": "b049", "key": "api"}}
+    worktree = scene.place.worktree("b049")
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "b049"}}
+    await scene.apply(
+        {**secret, "stringData": {"api": "key-that-works"}},
+        {**profile("b049"), "spec": {"command": command, "env": [key]}},
+        task("b049"),
+        session("b049", worktree, task="b049", profile="b049"),
+    )
+    before = await part.with_history()
+    token = part.token
+
+    await scene.apply({**secret, "stringData": {"api": "key-of-yesterday"}})
+    await part.ask_for("resume", "look-again")  # nothing is done to an agent that lives
+    part.kill()
+    status = await part.failed("AuthenticationRequired")
+    assert status["isResumable"] is True
+    assert status["resumeReason"] == "authentication_required"
+    assert part.token == token
+    assert part.resumes == 1
+
+    await scene.apply({**secret, "stringData": {"api": "key-that-works"}})
+    await part.ask_for("resume", "renewed")
+    status = await part.idle_again(before)
+    assert "errorMessage" not in status
+    assert part.token == token
+    await part.remembers()

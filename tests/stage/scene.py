@@ -221,7 +221,7 @@ class Part:
         how = "Stalled" if stalled else "to be retried"
         status = await self.wait(holds, f"ERROR {reason}, {how}", seconds)
         assert status["errorMessage"], "an error has words"
-        assert bool(status.get("nextAttemptAt")) is not stalled
+        assert not (stalled and status.get("nextAttemptAt"))
         return status
 
     async def ask_for(self, wish: str, value: str) -> None:

@@ -66,12 +66,13 @@ class Journal:
             self._give_up(exc)
 
     def _open(self, max_pages: int | None) -> None:
-        db = sqlite3.connect(self.path, isolation_level=None, timeout=2.0)
+        db = sqlite3.connect(self.path, isolation_level=None, timeout=0.5)
         self._db = db
         db.execute("PRAGMA locking_mode=EXCLUSIVE")
         mode = "TRUNCATE" if is_network(self.path.parent) else "WAL"
         db.execute(f"PRAGMA journal_mode={mode}")
         db.execute("PRAGMA wal_autocheckpoint=1000")
+        db.execute("PRAGMA journal_size_limit=4194304")
         if max_pages is not None:
             db.execute(f"PRAGMA max_page_count={int(max_pages)}")
         self._sync(full=True)
@@ -180,10 +181,12 @@ class Journal:
             db.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("page_count", "freelist_count", "page_size")
         )
-        if kept <= self.keep_events and (pages - free) * size <= self.keep_bytes:
+        used = (pages - free) * size
+        if kept <= self.keep_events and used <= self.keep_bytes:
             return
-        over = max(kept - self.keep_events, 0)
-        until = self.first_seq + over + kept // 10
+        over = max(kept - self.keep_events, kept * (used - self.keep_bytes) // used, 0)
+        # A tenth more, so that this is not done again at once.
+        until = min(self.first_seq + over + kept // 10, self.last_seq)
         try:
             db.execute("DELETE FROM events WHERE seq < ?", (until,))
         except sqlite3.Error:

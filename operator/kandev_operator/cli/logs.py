@@ -6,6 +6,7 @@ what is not part of the conversation (connection lost, back again) goes beside i
 """
 
 import json
+import re
 from contextlib import aclosing
 from typing import Final, Protocol
 
@@ -32,7 +33,8 @@ _STYLES: Final = {
     Voice.NOTE: DIM,
     Voice.WARNING: WARNING,
 }
-_HEAD: Final = len("2026-01-01T00:00:00Z warning ")
+_LINE: Final = re.compile(r"\n(?=[^\n])")
+_INDENT: Final = "\n" + " " * len("2026-01-01T00:00:00Z warning ")
 _NOT_SAID: Final = frozenset({EventKind.OPERATION, EventKind.CAPABILITIES, EventKind.TOKEN})
 """Events of the process, not of the conversation."""
 
@@ -65,7 +67,7 @@ class Page:
         text = self._owed + plain(piece.text)
         body = text.rstrip("\n")
         self._owed = text[len(body) :]
-        self._screen.stream(body.replace("\n", "\n" + " " * _HEAD), _STYLES.get(piece.voice, ""))
+        self._screen.stream(_LINE.sub(_INDENT, body), _STYLES.get(piece.voice, ""))
 
 
 class Lines:

@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 2.0
 _STOP_SECONDS: Final = 10.0
+_TAKE_UP_SECONDS: Final = 0.5
 _STUCK_SECONDS: Final = 120.0
 _WATCH_DOWN_SECONDS: Final = 90.0
 
@@ -78,6 +79,7 @@ class Operator:
         self._reconciler: Reconciler | None = None
         self._sweep: Sweep | None = None
         self._watch: Watch | None = None
+        self._postponed: set[Key] = set()
 
     def stop(self) -> None:
         """Ask for a graceful end."""
@@ -167,9 +169,13 @@ class Operator:
         assert watch is not None
         async with asyncio.TaskGroup() as tasks:
             loops = [
-                tasks.create_task(sweep.run(self._settings.sweep_seconds, self._drift)),
+                tasks.create_task(
+                    sweep.run(self._settings.sweep_seconds, self._drift, self._rewound),
+                    name="sweep",
+                ),
                 tasks.create_task(wiring.prober.run(), name="prober"),
                 tasks.create_task(wiring.events.run(), name="events"),
+                tasks.create_task(self._take_up(), name="take-up"),
             ]
             lease = tasks.create_task(wiring.lease.run(), name="lease")
             await _either(sweep.complete, self._stopping)
@@ -192,12 +198,11 @@ class Operator:
                 task.cancel()
 
     async def _work(self) -> None:
-        """One worker: takes keys while this process leads."""
+        """One worker: runs a pass where this process leads; else only looks, and keeps the key."""
         wiring, reconciler = self._wiring, self._reconciler
         assert wiring is not None
         assert reconciler is not None
         while True:
-            await wiring.lease.wait_valid()
             try:
                 key = await wiring.queue.get()
             except QueueClosed:
@@ -206,13 +211,24 @@ class Operator:
                 if wiring.lease.valid():
                     await reconciler.run(key)
                 else:
-                    wiring.queue.add_after(key, 0.2)
+                    self._postponed.add(key)
+                    await reconciler.look(key)
             except Exception:
                 # A bug of ours in one object's pass must not take the others down.
                 log.exception("a pass over %s failed", key)
                 wiring.queue.retry(key)
             finally:
                 wiring.queue.done(key)
+
+    async def _take_up(self) -> None:
+        """Have every key run that was only looked at while this process did not lead."""
+        wiring = self._wiring
+        assert wiring is not None
+        while True:
+            await wiring.lease.wait_valid()
+            while self._postponed:
+                wiring.queue.add(self._postponed.pop())
+            await asyncio.sleep(_TAKE_UP_SECONDS)
 
     def _seen(self, type_: str, kind: str, body: Body) -> None:
         """A watch event, in the operator's loop."""
@@ -250,7 +266,14 @@ class Operator:
             wiring.queue.add(Key(group.TASK_SESSION, namespace, session))
 
     def _drift(self, differences: int) -> None:
-        log.warning("the watch missed %d changes twice in a row", differences)
+        """The watch keeps silent about changes: begin it anew."""
+        assert self._watch is not None
+        self._watch.restart(f"the watch missed changes twice in a row, {differences} the last time")
+
+    def _rewound(self) -> None:
+        """The API server was restored: streams wait for versions that may never come."""
+        assert self._watch is not None
+        self._watch.restart("the API server was restored, and the watch follows a history it lost")
 
     def _not_alive(self) -> list[str]:
         """Liveness: our own loop and workers. An outage elsewhere is no reason to restart."""
@@ -269,7 +292,7 @@ class Operator:
             return problems or ["starting"]
         if sweep.problem is not None:
             problems.append(sweep.problem)
-        if not watch.is_up:
+        if watch.problem:
             problems.append(watch.problem)
         lease = self._wiring.lease.problem if self._wiring else None
         if lease is not None:

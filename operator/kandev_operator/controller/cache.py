@@ -1,9 +1,11 @@
 """The newest known body of every object of ours, and who points at whom.
 
 Filled by lists, watch events and the answers to our own writes; an older resourceVersion never
-replaces a newer one, so a late watch event cannot undo what a write told us. Bodies are stripped
-of what no decision reads and parsed only when asked for: idle objects cost a dictionary each.
-Nothing here is trusted to say that an object is gone: see `observe`, which asks the API server.
+replaces a newer one, so a late watch event cannot undo what a write told us. The exception is an
+API server that was restored from a backup: what a live read of it says holds, and is put `anyway`.
+Bodies are stripped of what no decision reads and parsed only when asked for: idle objects cost a
+dictionary each. Nothing here is trusted to say that an object is gone: see `observe`, which asks
+the API server.
 """
 
 from collections import defaultdict
@@ -87,13 +89,18 @@ class Cache:
         """Names of the executors that were given this worktree."""
         return tuple(sorted(self._executors_on.get((namespace, worktree), ())))
 
-    def put(self, kind: str, body: Body) -> bool:
-        """Take a body as news, unless a newer one is known. Tells whether it was news."""
+    def put(self, kind: str, body: Body, *, anyway: bool = False) -> bool:
+        """Take a body as news, unless a newer one is known. Tells whether it was news.
+
+        `anyway`: also in place of a newer one, which the API server does not have any more.
+        """
         meta = body["metadata"]
         place = (kind, meta.get("namespace", ""), meta["name"])
         before = self._bodies.get(place)
-        if before is not None and version_of(body) <= version_of(before):
-            return False
+        if before is not None:
+            known, told = version_of(before), version_of(body)
+            if told == known or (told < known and not anyway):
+                return False
         after = strip(body)
         self._unindex(place, before)
         self._bodies[place] = after

@@ -23,6 +23,7 @@ from kandev_operator.controller.profiles import ProfileResolver
 from kandev_operator.controller.wiring import Wiring
 from kandev_operator.core.binding import executor_name, owner_of
 from kandev_operator.core.intents import token_secret_name
+from kandev_operator.core.lifecycle import fresh_start_wished, resume_wished
 from kandev_operator.core.observed import (
     Answer,
     ExecutorObserved,
@@ -127,7 +128,11 @@ class Observer:
             session.metadata.namespace,
             session.spec.agent_profile_ref.name,
         )
-        return await self.profiles.look(look.value) if isinstance(look, Found) else look
+        if not isinstance(look, Found):
+            return look
+        # Who asks for a new try has often just renewed a key: the old one must not be tried.
+        asked = resume_wished(session) or fresh_start_wished(session)
+        return await self.profiles.look(look.value, fresh=asked)
 
     async def _secret(self, session: TaskSession, probe: Probe) -> Look[TokenSeen] | None:
         """The token's Secret, looked at only when agentctl's journal has no token to give."""

@@ -24,15 +24,16 @@ class ProfileResolver:
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
 
-    async def look(self, profile: AgentProfile) -> Look[ProfileSeen]:
-        """The profile, its hash, and what is missing of it."""
+    async def look(self, profile: AgentProfile, *, fresh: bool = False) -> Look[ProfileSeen]:
+        """The profile, its hash, and what is missing of it; `fresh`: with its Secrets as of now."""
         versions: dict[str, str] = {}
         unresolved = ""
         for variable in _variables(profile):
             ref = variable.secret_key_ref
             if ref is None:
                 continue
-            seen = await self._secrets.read(SECRETS, profile.metadata.namespace, ref.name)
+            namespace = profile.metadata.namespace
+            seen = await self._secrets.read(SECRETS, namespace, ref.name, fresh=fresh)
             match seen:
                 case Unreadable():
                     return Unreadable(seen.why)

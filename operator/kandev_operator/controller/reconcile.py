@@ -98,6 +98,27 @@ class Reconciler:
         finally:
             self._w.metrics.reconciled(key.kind, outcome, time.perf_counter() - began)
 
+    async def look(self, key: Key) -> None:
+        """Only look: whoever does not lead yet follows the agentctls, and will know what to do."""
+        body = self._w.cache.get(key.kind, key.namespace, key.name)
+        if body is None:
+            self._forget(key)
+            return
+        try:
+            match key.kind:
+                case group.TASK_SESSION:
+                    known = was_asked(
+                        await self._observer.session(TaskSession.from_body(body), None)
+                    )
+                case group.EXECUTOR:
+                    known = was_asked(await self._observer.executor(Executor.from_body(body), None))
+                case _:
+                    known = True
+        except InvalidSpec:
+            return  # its pass will say so
+        if known:
+            self.verified[key] = time.monotonic()
+
     async def _pass(self, key: Key, body: Body) -> str:
         match key.kind:
             case group.TASK_SESSION:
@@ -218,10 +239,17 @@ class Reconciler:
         return True
 
     async def _read_through(self, key: Key) -> None:
-        """Somebody wrote in between: read the object itself, and run once more."""
+        """Somebody wrote in between: read the object itself, and run once more.
+
+        A live read is never older than what was known before it, unless the API server was
+        restored: then what it says holds, or the pass would meet the same conflict for ever.
+        """
         resource = RESOURCES[key.kind]
+        known = self._w.cache.get(key.kind, key.namespace, key.name)
         try:
-            self._w.cache.put(key.kind, await self._w.kube.get(resource, key.namespace, key.name))
+            body = await self._w.kube.get(resource, key.namespace, key.name)
+            still = self._w.cache.get(key.kind, key.namespace, key.name) is known
+            self._w.cache.put(key.kind, body, anyway=still)
         except NotFound:
             self._w.cache.drop(key.kind, key.namespace, key.name)
         except (ClientError, TimeoutError):

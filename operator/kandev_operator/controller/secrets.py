@@ -18,6 +18,8 @@ from kandev_operator.clients.resources import CONFIG_MAPS, SECRETS, Resource
 from kandev_operator.core.observed import Found, Look, Missing, TokenSeen, Unreadable
 
 KEPT_SECONDS: Final = 20.0
+MISSING_SECONDS: Final = 3.0
+"""What is missing is waited for by somebody."""
 _LONGEST_PREVIOUS: Final = 20
 _KEEP_AT_MOST: Final = 1_000
 
@@ -32,11 +34,18 @@ class Secrets:
         self._hide = hide
         self._kept: dict[tuple[str, str, str], tuple[float, Look[dict[str, Any]]]] = {}
 
-    async def read(self, resource: Resource, namespace: str, name: str) -> Look[dict[str, Any]]:
-        """A Secret or ConfigMap, at most a few seconds old. Failures are not kept."""
+    async def read(
+        self, resource: Resource, namespace: str, name: str, *, fresh: bool = False
+    ) -> Look[dict[str, Any]]:
+        """A Secret or ConfigMap, at most a few seconds old; as it is now where `fresh` is asked.
+
+        Failures are not kept.
+        """
         place = (resource.plural, namespace, name)
         at, known = self._kept.get(place, (0.0, Unreadable()))
-        if not isinstance(known, Unreadable) and self._clock() - at < KEPT_SECONDS:
+        longest = MISSING_SECONDS if isinstance(known, Missing) else KEPT_SECONDS
+        kept = not fresh and self._clock() - at < longest
+        if kept and not isinstance(known, Unreadable):
             return known
         try:
             look: Look[dict[str, Any]] = Found(await self._kube.get(resource, namespace, name))

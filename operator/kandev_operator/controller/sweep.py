@@ -4,6 +4,9 @@ The first sweep fills the cache before any decision is made: an object that was 
 not "missing". Later ones, at every period and after each restart of the watch, take over newer
 bodies and drop what is gone; kopf never reports what was deleted while it was not watching. A
 difference found twice in a row means that the watch is lying, and it is told so.
+
+A list that is older than what was known before it was asked for is the mark of an API server that
+was restored from a backup: versions only grow otherwise. Then the list holds, not the memory.
 """
 
 import asyncio
@@ -50,6 +53,7 @@ class Sweep:
         self._metrics = metrics
         self._edges = edges
         self._asked = asyncio.Event()
+        self._rewound = False
         self.complete = asyncio.Event()
         """Set once every kind was listed."""
         self.completed_at: float | None = None
@@ -59,7 +63,9 @@ class Sweep:
         """Sweep soon: the watch was away."""
         self._asked.set()
 
-    async def run(self, period: float, on_drift: Callable[[int], None]) -> None:
+    async def run(
+        self, period: float, on_drift: Callable[[int], None], on_rewound: Callable[[], None]
+    ) -> None:
         """Sweep until cancelled: at once, at every period, and when asked to."""
         drifted_before = False
         while True:
@@ -67,6 +73,9 @@ class Sweep:
             asked = self._asked.is_set()
             self._asked.clear()
             drift = await self._once()
+            if self._rewound:
+                self._rewound = False
+                on_rewound()
             if drift is None:
                 await self._rest(_RETRY_SECONDS)
                 continue
@@ -117,18 +126,27 @@ class Sweep:
             if namespace is None or place[1] == namespace
         }
         items, listed_at = await self._kube.list(resource, namespace, timeout=_LIST_SECONDS)
+        horizon = int(listed_at) if listed_at.isdigit() else 0
+        newest = max(known.values(), default=0)
+        went_back = 0 < horizon < newest
+        if went_back:
+            self._rewound = True
+            words = "the API server went back from version %d of %s to %d: it was restored"
+            log.warning(words, newest, resource.plural, horizon)
         drift = 0
         seen = set()
         for body in items:
             meta = body["metadata"]
             place = (resource.kind, meta.get("namespace", ""), meta["name"])
             seen.add(place)
-            if self._cache.put(resource.kind, body):
+            # Only in place of what was known before: what came meanwhile is of the new history.
+            lost = went_back and version_of(self._cache.get(*place) or {}) == known.get(place)
+            if self._cache.put(resource.kind, body, anyway=lost):
                 drift += 1
-        horizon = int(listed_at) if listed_at.isdigit() else 0
         for place, version in known.items():
-            # An object that is newer than the list was made after it, not lost.
-            if place not in seen and version <= horizon:
+            # An object that is newer than the list was made after it, not lost; but all that was
+            # known before the list was asked for is older than it, or of a history that is gone.
+            if place not in seen and (version <= horizon or went_back):
                 current = self._cache.get(*place)
                 if current is not None and version_of(current) == version:
                     drift += self._cache.drop(*place)

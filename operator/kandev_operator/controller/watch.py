@@ -5,6 +5,8 @@ own loop because at its end it cancels every task of the loop it ran in, and it 
 expired list or a refused watch stops it as a whole. Then it is started again here, with back-off,
 while workers, Lease and followers go on, and a sweep is asked for, because kopf never reports
 what was deleted while it was not watching. No kopf state is kept in objects.
+
+Whether it watches is not taken from kopf, which does not say, but from its requests (`streams`).
 """
 
 import asyncio
@@ -15,11 +17,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import aiohttp
 import kopf
 
 from kandev_operator.api import group
 from kandev_operator.clients.credentials import Source
+from kandev_operator.clients.errors import Unauthorized
 from kandev_operator.controller.cache import KINDS, Body, strip
+from kandev_operator.controller.streams import Place, Streams, place_of
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +55,10 @@ class Watch:
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._inner: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
-        self._up_since: float | None = None
-        self.problem: str = "the watch has not started yet"
+        self._again: str | None = None
+        self._streams: Streams | None = None
+        self._ended: str = "the watch has not started yet"
+        self._refusal = ""
         self.last_event: dict[str, float] = {}
 
     def start(self) -> None:
@@ -63,34 +70,51 @@ class Watch:
     async def stop(self) -> None:
         """End the thread; waits for kopf to close its streams, at most a few seconds."""
         self._stopping.set()
-        inner, thread = self._inner, self._thread
-        if inner is not None:
-            loop, flag = inner
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(flag.set)
-        if thread is not None:
-            await asyncio.to_thread(thread.join, 5.0)
+        self._end_run()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, 5.0)
+
+    def restart(self, why: str) -> None:
+        """Watch anew from fresh lists: what the open streams tell is not to be trusted."""
+        if self._again is None and not self._stopping.is_set():
+            self._again = why
+            self._end_run()
 
     @property
     def is_up(self) -> bool:
-        """kopf runs and has begun to watch."""
-        return self._up_since is not None
+        """Every kind is being watched."""
+        return not self.problem
+
+    @property
+    def problem(self) -> str:
+        """Why it is not up; empty while it is."""
+        streams = self._streams
+        return self._ended if streams is None else streams.problem
+
+    def _end_run(self) -> None:
+        if self._inner is not None:
+            loop, flag = self._inner
+            with contextlib.suppress(RuntimeError):  # it has ended already
+                loop.call_soon_threadsafe(flag.set)
 
     def _run(self) -> None:
         pause = _FIRST_PAUSE
         while not self._stopping.is_set():
-            began = time.monotonic()
+            began, self._again = time.monotonic(), None
             try:
                 asyncio.run(self._once())
-                self.problem = "the watch ended"
+                words = "the watch ended"
             except BaseException as error:  # whatever ends kopf, the watch begins again
-                self.problem = f"the watch broke: {type(error).__name__}: {error}"[:300]
-            self._up_since = None
+                words = f"the watch broke: {type(error).__name__}: {error}"[:300]
+            refusal = self._streams.refusal if self._streams else ""
+            again = self._again
+            self._ended, self._streams = again or refusal or words, None
             if self._stopping.is_set():
                 return
-            if time.monotonic() - began > _STEADY_SECONDS:
+            if again is not None or time.monotonic() - began > _STEADY_SECONDS:
                 pause = _FIRST_PAUSE
-            log.warning("%s; watching again in %.0f s", self.problem, pause)
+            level = logging.DEBUG if refusal and not again else logging.WARNING
+            log.log(level, "%s; watching again in %.0f s", self._ended, pause)
             self._stopping.wait(pause)
             pause = min(_LONGEST_PAUSE, pause * 2)
             self._call_home(self._on_restart)
@@ -101,34 +125,27 @@ class Watch:
             self._home.call_soon_threadsafe(what, *args)
 
     async def _once(self) -> None:
-        stop, ready = asyncio.Event(), asyncio.Event()
+        stop = asyncio.Event()
         self._inner = (asyncio.get_running_loop(), stop)
         if self._stopping.is_set():
             return
-        async with asyncio.TaskGroup() as tasks:
-            noting = tasks.create_task(self._note_ready(ready), name="watch-ready")
-            try:
-                # kopf cancels the tasks that began after it; this one began before.
-                await kopf.operator(
-                    registry=self._registry(),
-                    settings=_settings(),
-                    standalone=True,
-                    clusterwide=not self._namespaces,
-                    namespaces=self._namespaces,
-                    stop_flag=stop,
-                    ready_flag=ready,
-                )
-            finally:
-                noting.cancel()
+        self._streams = streams = Streams(self._places(), time.monotonic)
+        await kopf.operator(
+            registry=self._registry(streams),
+            settings=_settings(),
+            standalone=True,
+            clusterwide=not self._namespaces,
+            namespaces=self._namespaces,
+            stop_flag=stop,
+        )
 
-    async def _note_ready(self, ready: asyncio.Event) -> None:
-        await ready.wait()
-        self._up_since = time.monotonic()
-        self.problem = ""
+    def _places(self) -> list[Place]:
+        namespaces = self._namespaces or (None,)
+        return [Place(group.PLURALS[kind], each) for kind in KINDS for each in namespaces]
 
-    def _registry(self) -> kopf.OperatorRegistry:
+    def _registry(self, streams: Streams) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()
-        kopf.on.login(registry=registry)(self._login)
+        kopf.on.login(registry=registry)(self._login(streams))
         for kind in KINDS:
             watched = (group.GROUP, group.VERSION, group.PLURALS[kind])
             kopf.on.event(*watched, registry=registry)(self._seer(kind))
@@ -142,20 +159,85 @@ class Watch:
 
         return seen
 
-    async def _login(self, **_: Any) -> kopf.ConnectionInfo:
-        access = await self._source.load()
-        config = access.configuration
-        scheme, _blank, token = (access.authorization or "").partition(" ")
-        return kopf.ConnectionInfo(
-            server=config.host,
-            ca_path=config.ssl_ca_cert,
-            insecure=not config.verify_ssl,
-            certificate_path=config.cert_file,
-            private_key_path=config.key_file,
-            scheme=scheme if token else None,
-            token=token or None,
-            default_namespace=access.namespace,
-        )
+    def _login(self, streams: Streams) -> Any:
+        """kopf's way to credentials: asked at the start of a run, and after each 401."""
+        refused: set[tuple[str, str | None]] = set()
+
+        async def login(**_: Any) -> kopf.AiohttpSession:
+            try:
+                access = await self._source.load()
+            except Unauthorized as error:
+                raise kopf.PermanentError(str(error)) from None
+            # Asked again for what it was given: that was refused, and would be in a tight loop.
+            given = (access.connection, access.authorization)
+            if given in refused:
+                raise kopf.PermanentError("the API server does not accept the credentials")
+            refused.add(given)
+            config = access.configuration
+            scheme, _blank, token = (access.authorization or "").partition(" ")
+            info = kopf.ConnectionInfo(
+                server=config.host,
+                ca_path=config.ssl_ca_cert,
+                insecure=not config.verify_ssl,
+                certificate_path=config.cert_file,
+                private_key_path=config.key_file,
+                scheme=scheme if token else None,
+                token=token or None,
+            )
+            # kopf closes it at its end.
+            session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
+                headers=info.as_http_headers(),
+                trace_configs=[self._trace(streams)],
+            )
+            return kopf.AiohttpSession(
+                server=config.host, aiohttp_session=session, default_namespace=access.namespace
+            )
+
+        return login
+
+    def _trace(self, streams: Streams) -> aiohttp.TraceConfig:
+        """Looks at kopf's requests as they pass."""
+
+        def about(params: Any) -> tuple[Place, str] | None:
+            place = place_of(params.url.path)
+            verb = "watch" if params.url.query.get("watch") == "true" else "list"
+            return (place, verb) if place is not None and params.method == "GET" else None
+
+        async def asked(_session: Any, _context: Any, params: Any) -> None:
+            if (seen := about(params)) is not None:
+                streams.asked(*seen)
+
+        async def answered(_session: Any, _context: Any, params: Any) -> None:
+            if (seen := about(params)) is None:
+                return
+            status = params.response.status
+            if streams.answered(*seen, status, params.response.reason or ""):
+                # Whatever broke the stream: the server may be another than before it.
+                self._call_home(self._on_restart)
+            self._tell_refusal(streams)
+
+        async def failed(_session: Any, _context: Any, params: Any) -> None:
+            if (seen := about(params)) is not None:
+                error = params.exception
+                streams.failed(*seen, f"{type(error).__name__}: {error}"[:200])
+
+        trace = aiohttp.TraceConfig()
+        trace.on_request_start.append(asked)
+        trace.on_request_end.append(answered)
+        trace.on_request_exception.append(failed)
+        return trace
+
+    def _tell_refusal(self, streams: Streams) -> None:
+        """One line when a right is missing, however often kopf tries, and one when it is there."""
+        refusal = streams.refusal
+        if refusal and refusal != self._refusal:
+            log.error("%s; grant the verbs list and watch", refusal)
+        elif self._refusal and streams.problem == "":
+            log.info("everything can be watched again")
+        else:
+            return
+        self._refusal = refusal
 
 
 def _settings() -> kopf.OperatorSettings:

@@ -6,6 +6,7 @@ a guarded write on one side alone would let two executors take one session.
 """
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from kandev_operator.api import conditions, group
 from kandev_operator.api.conditions import UNKNOWN
@@ -33,6 +34,9 @@ from kandev_operator.core.verdict import (
 PATIENCE = timedelta(seconds=60)
 """Git applies in any order: a missing reference is waited for this long before it stalls."""
 
+UNWATCHED = timedelta(seconds=5)
+"""Secrets are not watched, so nobody rings when one that was missing is made."""
+
 
 def executor_of(o: SessionObserved) -> Executor | None:
     """The executor that status points at, if it is there and still the one that was meant."""
@@ -58,7 +62,8 @@ def references(o: SessionObserved, now: datetime) -> Verdict | None:
         name = o.session.spec.agent_profile_ref.name
         return _awaited(o, now, ReconcilingReason.PROFILE_MISSING, "AgentProfile", name)
     if isinstance(o.profile, Found) and o.profile.value.unresolved:
-        return _stuck(o, StalledReason.SECRET_MISSING, o.profile.value.unresolved)
+        unresolved = o.profile.value.unresolved
+        return _stuck(o, StalledReason.SECRET_MISSING, unresolved, requeue=UNWATCHED)
     for look, kind in ((o.task, "Task"), (o.profile, "AgentProfile")):
         if isinstance(look, Unreadable) and look.lasting:
             return _stuck(o, StalledReason.SPEC_INVALID, f"{kind}: {look.why}")
@@ -285,7 +290,7 @@ def _patience_until(o: SessionObserved, now: datetime, reason: str) -> datetime:
     return moment(due)
 
 
-def _stuck(o: SessionObserved, reason: str, message: str) -> Verdict:
+def _stuck(o: SessionObserved, reason: str, message: str, **more: Any) -> Verdict:
     return Verdict(
         ready="False",
         reason=str(reason),
@@ -293,6 +298,7 @@ def _stuck(o: SessionObserved, reason: str, message: str) -> Verdict:
         state=SessionState.ERROR,
         stalled=True,
         agent_running=_last_known(o),
+        **more,
     )
 
 

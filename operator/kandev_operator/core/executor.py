@@ -42,6 +42,8 @@ from kandev_operator.core.verdict import AT_ONCE, Plan
 
 DEFAULT_LIMITS: Final = Limits(start=timedelta(seconds=600), grace=timedelta(seconds=60))
 LOOK_AGAIN: Final = timedelta(seconds=30)
+FOLDER_AGAIN: Final = timedelta(seconds=5)
+"""Nobody tells when a folder is made; looking costs nothing."""
 REMOTE_RELEASE: Final = timedelta(seconds=30)
 """A remote agentctl that cannot be told to stop does not hold up its executor's deletion longer."""
 SETTLED: Final = timedelta(seconds=60)
@@ -142,7 +144,7 @@ def _problem(o: ExecutorObserved) -> Life:
         ExecutorState.ERROR,
         Health(FALSE, o.problem.reason, o.problem.message, is_error=True),
         stalled=final,
-        requeue=None if final else LOOK_AGAIN,
+        requeue=None if final else FOLDER_AGAIN,
     )
 
 

@@ -278,7 +278,10 @@ class World(RuleBasedStateMachine):
             execution_id=self.fresh("x"),
             token=token if mode == "resume" else None,
         )
+        busy = self.state.wish is not None and self.state.wish.epoch >= self.epoch
         reply = self.dispatch(event, room=room)
+        if busy or self.state.profile_hash is None:
+            assert isinstance(reply, fx.Refused), "a second start of this epoch is a conflict"
         if isinstance(reply, fx.OperationReply):
             before = self.state
             again = self.dispatch(event)
@@ -507,10 +510,10 @@ class World(RuleBasedStateMachine):
 
     # ---- a calm spell ------------------------------------------------------------------
 
-    @rule()
-    def calm_spell(self) -> None:
+    @rule(policy=st.sampled_from(PermissionPolicy))
+    def calm_spell(self, policy: PermissionPolicy) -> None:
         """Nobody asks for anything but a start, and the agent does as it should."""
-        self.configure(PermissionPolicy.ALLOW_ALL)
+        self.configure(policy)
         for _ in range(200):
             if self.state.status in OPEN and not self.state.queue and self.state.turn is None:
                 break
@@ -520,16 +523,35 @@ class World(RuleBasedStateMachine):
         fates = {p.fate for p in self.state.prompts}
         assert fates <= DECIDED, "every accepted prompt has its fate"
 
-    @rule(count=st.integers(1, 3))
-    def a_turn_begins(self, count: int) -> None:
+    @rule(count=st.integers(1, 3), asks=st.booleans())
+    def a_turn_begins(self, count: int, asks: bool) -> None:
         """Where most of what can go wrong begins: a turn is under way, and others may wait."""
-        self.calm_spell()
+        self.calm_spell(PermissionPolicy.ASK)
         self.prompt(room=True, count=count)
         assert self.state.status is AgentStatus.RUNNING
+        if asks:
+            self.ask_permission()
+
+    @rule()
+    def a_turn_follows_another(self) -> None:
+        """The next turn of the same process is under way, and the last one may answer late."""
+        self.a_turn_begins(2, asks=True)
+        self.old.clear()
+        self.answer("end_turn")
+
+    @rule(mode=st.sampled_from(["new", "resume"]))
+    def a_start_is_under_way(self, mode: str) -> None:
+        """The agent is asked to open a conversation, and has not answered."""
+        self.calm_spell(PermissionPolicy.ASK)
+        self.stop()
+        self.ends()
+        self.start(mode, odd=False, room=True)
+        self.initialize(well=True)
+        assert self.living().opening is not None
 
     def calm_step(self) -> None:
         process, status = self.process, self.state.status
-        if process is None or (status in OPEN and process.turn is None and self.state.queue):
+        if process is None:
             self.fence(rises=True, late=False)
             mode = "resume" if self.state.token else "new"
             self.start(mode, odd=False, room=True)
@@ -540,6 +562,7 @@ class World(RuleBasedStateMachine):
         elif status is AgentStatus.INITIALIZED:
             self.start("resume" if self.state.token else "new", odd=False, room=True)
         elif process.opening is not None:
+            self.update("agent_message_chunk", known=True)  # it replays its history
             self.opening_ends("well")
         elif process.turn is not None:
             process.given_up = False

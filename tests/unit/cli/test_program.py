@@ -1,0 +1,210 @@
+"""The plugin as a whole: exit codes, streams, keys, why, and an answer typed at a real terminal."""
+
+import asyncio
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kandev_operator.cli.commands import Jwks, Why
+from kandev_operator.cli.faults import ExitCode, Fault
+from kandev_operator.cli.keys import public
+from kandev_operator.cli.options import parse
+from kandev_operator.cli.program import run
+from kandev_operator.cli.screen import Screen
+from unit.cli.stage import NAME, FakeApi, Stage, condition, kubeconfig, serving, session_body
+
+
+async def ran(config: str, *argv: str) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    code = await run(*parse(["--kubeconfig", config, *argv], {}), Screen(io.StringIO(), out, err))
+    return code, out.getvalue(), err.getvalue()
+
+
+async def test_a_run_from_the_command_line_to_the_exit_code(tmp_path: Path) -> None:
+    api = FakeApi()
+    api.put("tasksessions", session_body())
+    async with serving(api) as server:
+        config = kubeconfig(tmp_path, server)
+        code, out, err = await ran(config, "why", NAME)
+        assert (code, err) == (ExitCode.OK, "")
+        assert out.startswith("Session team-a/demo is WAITING_FOR_INPUT.")
+        code, out, err = await ran(config, "why", "other")
+        assert (code, out) == (ExitCode.FAILED, "")
+        assert err.startswith("error: there is no TaskSession other in namespace team-a\n  See ")
+        code, _, err = await ran(config, "why", NAME, "-n", "team-b")
+        assert "in namespace team-b" in err
+        code, _, err = await ran(config, "fresh-start", NAME)
+        assert code == ExitCode.USAGE
+
+
+@pytest.mark.parametrize(
+    ("config", "words"), [("nothing-here", "does not know who is asking"), ("", "gives no answer")]
+)
+async def test_no_cluster(tmp_path: Path, config: str, words: str) -> None:
+    path = config or kubeconfig(tmp_path, "http://127.0.0.1:1")
+    code, _, err = await ran(path, "why", NAME)
+    assert code == ExitCode.FAILED
+    assert words in err
+
+
+async def test_why_reads_all_four_objects(stage: Stage) -> None:
+    stage.api.put(
+        "tasks", {"metadata": {"name": "work"}, "spec": {"title": "t", "closed": "Completed"}}
+    )
+    stage.api.put(
+        "agentprofiles",
+        {
+            "metadata": {"name": "claude"},
+            "spec": {"command": ["claude"], "supportsSessionResume": False},
+        },
+    )
+    stage.api.session["status"]["conditions"] += [
+        condition("Reconciling", "True", "Retrying", "the agent said \x1b[2J")
+    ]
+    await stage.play(Why(NAME))
+    for words in (
+        "its task is closed",
+        "AgentProfile claude forbids",
+        "place (LocalStandalone) is ready",
+        "What the operator does next",
+        "What you can do",
+        "    kubectl kandev",
+    ):
+        assert words in stage.said
+    assert "\x1b" not in stage.said
+
+
+@pytest.mark.parametrize("plural", ["executors", "tasks", "agentprofiles", "secrets"])
+async def test_why_needs_no_more_than_the_session(stage: Stage, plural: str) -> None:
+    stage.api.forbidden.add(plural)
+    assert await stage.play(Why(NAME)) == ExitCode.OK
+
+
+async def test_the_published_keys_are_enough(stage: Stage) -> None:
+    stage.api.forbidden.add("secrets")
+    document = {"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "abc", "kid": "k", "d": "private"}]}
+    stage.api.put(
+        "configmaps",
+        {
+            "metadata": {"name": "kandev-agentctl-jwks"},
+            "data": {"jwks.json": json.dumps(document)},
+        },
+        "kandev-system",
+    )
+    assert await stage.play(Jwks()) == ExitCode.OK
+    assert "private" not in stage.said
+    assert json.loads(stage.said)["keys"][0]["x"] == "abc"
+
+
+async def test_the_keys_out_of_the_secret(stage: Stage) -> None:
+    assert await stage.play(Jwks()) == ExitCode.OK
+    [key] = json.loads(stage.said)["keys"]
+    assert key["kid"] == stage.agentctl.key.kid
+    assert "d" not in key
+
+
+async def test_no_right_to_any_key(stage: Stage) -> None:
+    stage.api.forbidden |= {"secrets", "configmaps"}
+    fault = await stage.refused(Jwks())
+    assert any("ConfigMap kandev-agentctl-jwks" in hint for hint in fault.hints)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"keys": 3}', "not json"])
+def test_what_is_no_document_of_keys(text: str) -> None:
+    assert public(text) is None
+
+
+def test_streams_keep_what_is_said_apart() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    screen = Screen(io.StringIO(), out, err)
+    screen.stream("half a li")
+    screen.stream("ne  ")
+    screen.note("beside")
+    screen.say("[bold]not markup[/bold] :smile:")
+    screen.fault(Fault("it broke", "try this"))
+    assert out.getvalue() == "half a line  \n[bold]not markup[/bold] :smile:\n"
+    assert err.getvalue() == "beside\nerror: it broke\n  try this\n"
+
+
+def test_nothing_is_cut_or_wrapped_off_a_terminal() -> None:
+    out = io.StringIO()
+    Screen(io.StringIO(), out, io.StringIO()).say("word " * 100)
+    assert out.getvalue().count("\n") == 1
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_colour_is_for_terminals_that_want_it(
+    monkeypatch: pytest.MonkeyPatch, no_color: str, coloured: bool
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", no_color)
+    out = Terminal()
+    screen = Screen(io.StringIO(), out, Terminal())
+    screen.stream("words", "cyan")
+    screen.say("more", "cyan")
+    assert ("\x1b[36m" in out.getvalue()) is coloured
+
+
+@pytest.fixture
+def terminal() -> Any:
+    master, slave = os.openpty()
+    with os.fdopen(master, "r+b", buffering=0) as person, os.fdopen(slave, "r") as stdin:
+        yield person, stdin
+
+
+async def test_an_answer_is_typed(terminal: Any) -> None:
+    person, stdin = terminal
+    screen = Screen(stdin, io.StringIO(), Terminal())
+    assert screen.is_attended
+    asking = asyncio.create_task(screen.ask("Well?"))
+    await asyncio.sleep(0)
+    person.write(b" yes \n")
+    assert await asking == "yes"
+    asking = asyncio.create_task(screen.ask("Well?"))
+    await asyncio.sleep(0)
+    person.write(b"\x04")  # end of input
+    assert await asking is None
+
+
+async def test_a_question_is_withdrawn_and_the_next_one_works(terminal: Any) -> None:
+    person, stdin = terminal
+    screen = Screen(stdin, io.StringIO(), Terminal())
+    asking = asyncio.create_task(screen.ask("Well?"))
+    await asyncio.sleep(0.01)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    asking = asyncio.create_task(screen.ask("And now?"))
+    await asyncio.sleep(0)
+    person.write(b"1\n")
+    assert await asking == "1"
+
+
+def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
+    code = (
+        "import sys; from kandev_operator.cli import __main__ as it, program\n"
+        "async def run(where, command, screen):\n"
+        "    for _ in range(100000): screen.say('x' * 100)\n"
+        "    return 0\n"
+        "program.run = run\n"
+        "sys.exit(it.main(['why', 'demo']))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
