@@ -7,7 +7,6 @@ not by kubectl, which would take minutes. Knows nothing of what is measured.
 
 import asyncio
 import json
-import os
 import select
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.ground import TESTS, Ground
+from benchmarks.ground import Ground, environment
 from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.resources import AGENT_PROFILES, TASK_SESSIONS, TASKS, Resource
 from kandev_operator.contract import paths
@@ -50,7 +49,7 @@ class Sidecars:
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.sidecars"],
-            env={**os.environ, "PYTHONPATH": str(TESTS)},
+            env=environment(),
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -29,6 +29,12 @@ LEASES = "kandev-system"
 MASTERS = ("system:masters",)
 
 
+def environment() -> dict[str, str]:
+    """That of this process, in which the modules of `tests` are found."""
+    paths = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
 class Ground:
     """One benchmark's control plane and what was started on it."""
 
@@ -127,7 +133,7 @@ class PlainKopf:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command,
-                env={**os.environ, "PYTHONPATH": str(TESTS)},
+                env=environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

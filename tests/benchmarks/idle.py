@@ -29,6 +29,7 @@ FEW, MANY = 1_000, 5_000
 MINUTE = 60.0
 _REST = 5.0
 _ALL_THERE = "kandev_operator_sessions_verified"
+_LEADS = "kandev_operator_lease_valid"
 _KB = 1024.0
 
 
@@ -39,7 +40,8 @@ def run(say: Callable[[str], None]) -> list[Metric]:
         starts, alone = _agentctl(ground.folder / "alone")
         agent = _with_agent(ground)
         say("an operator with nothing to do")
-        bare = _rested(ground.operator([ground.namespace()]), 0)
+        with ground.operator([ground.namespace()]) as operator:
+            bare = _rested(operator, 0)
         say(f"{FEW} and {MANY} suspended sessions")
         few, many = _asleep(ground, sidecars)
         say(f"{LIVE} live sessions, and a minute in which nothing happens")
@@ -107,7 +109,7 @@ def _rested(operator: OperatorProcess, sessions: int) -> float:
     operator.kill()
     operator.start()
     end = time.monotonic() + 180
-    while operator.metric(_ALL_THERE) < sessions:
+    while operator.metric(_ALL_THERE) < sessions or not operator.metric(_LEADS):
         if time.monotonic() > end:
             raise AssertionError(f"the operator does not get through:\n{operator.tail()}")
         time.sleep(0.5)

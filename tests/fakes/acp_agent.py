@@ -141,7 +141,7 @@ class Agent:
 
     def new(self, params: Json, _: Any) -> Answer:
         self.admit()
-        session = self.begin(str(uuid.uuid4()), params.get("cwd"))
+        session = self.begin(self.options.new_id or str(uuid.uuid4()), params.get("cwd"))
         if self.options.save_new:
             self.store.write(session)
         return {"sessionId": session["sessionId"]}, commands(session["sessionId"])

@@ -62,7 +62,7 @@ async def test_the_api_server_is_away_while_sessions_run(
             assert "the first was: alpha" in await one.ask("gamma")
         finally:
             await asyncio.to_thread(mends)
-        await until(lambda: operator.get("/readyz")[0] == 200, "ready again", 40)
+        await asyncio.to_thread(operator.wait_ready, 40)
         after = [await agreed(place, "busy", one, 30), await agreed(place, "idle", other)]
     assert operator.pid == pid
     assert operator.is_running

@@ -5,6 +5,7 @@ sort, so that a write too many is seen by whoever caused it.
 """
 
 import asyncio
+import time
 import uuid
 from collections.abc import Awaitable, Callable
 
@@ -89,6 +90,25 @@ async def test_an_executor_of_its_own_is_bound_for_less(
 
     seen = await counted(own_control_plane, place, birth)
     assert seen.count <= WITH_AN_EXECUTOR_OF_ITS_OWN, seen.listed()
+
+
+def test_a_standby_knows_every_session_and_writes_nothing(
+    own_control_plane: ControlPlane,
+    place: Namespace,
+    budgeted: OperatorProcess,
+    make_operator: Callable[..., OperatorProcess],
+) -> None:
+    place.apply(session("s", place.worktree("s")))
+    place.wait_idle("s")
+    mark = own_control_plane.audit.mark()
+    kubeconfig = own_control_plane.kubeconfig_for("standby", ["system:masters"])
+    standby = make_operator(kubeconfig=kubeconfig).start()
+    end = time.monotonic() + 20
+    while standby.metric("kandev_operator_sessions_verified") < 1:
+        assert time.monotonic() < end, standby.tail()
+        time.sleep(0.1)
+    assert standby.metric("kandev_operator_lease_valid") == 0
+    assert own_control_plane.audit.writes(since=mark, user="standby") == []
 
 
 def executor(place: Namespace) -> Body:

@@ -19,6 +19,7 @@ from typing import Any, Final
 from fakes.scripted_agent import diary
 from stage.operatorprocess import OperatorProcess
 from stage.reader import Reader
+from stage.sanity import contradictions
 from stage.sessions import Body, Namespace, condition, fake_agent, profile, session, task
 from stage.talk import Talk, talk
 
@@ -29,6 +30,14 @@ PLURALS: Final = {
     "agentprofile": "agentprofiles",
 }
 Holds = Callable[[Body], Any]
+
+
+async def until(holds: Callable[[], Any], what: str, seconds: float = 30) -> None:
+    """Poll until something outside the cluster is so."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"not so after {seconds} s: {what}"
+        await asyncio.sleep(0.05)
 
 
 class Scene:
@@ -84,7 +93,10 @@ class Scene:
         base = f"/apis/kandev.dev/v1alpha1/namespaces/{self.place.name}"
         if kind == "secret":
             base = f"/api/v1/namespaces/{self.place.name}"
-        return self._reader.get(f"{base}/{PLURALS.get(kind, kind + 's')}/{name}")
+        body: Body = self._reader.get(f"{base}/{PLURALS.get(kind, kind + 's')}/{name}")
+        if kind == "tasksession" and (wrong := contradictions(body)):
+            raise AssertionError(f"session {name}: {'; '.join(wrong)}\n{body['status']}")
+        return body
 
     def listed(self, kind: str) -> list[Body]:
         """All objects of a kind in the namespace: `events`, `secrets` or one of ours."""
@@ -133,6 +145,7 @@ class Part:
         self.scene, self.name = scene, name
         self.log = scene.folder / f"{name}.diary"
         self.manners = scene.folder / f"{name}.manners"
+        self._uid: str | None = None
 
     def command(self, *options: str) -> list[str]:
         """The agent's command line: fixed options, and what `behave` says later."""
@@ -186,6 +199,15 @@ class Part:
     def status(self) -> Body:
         found: Body = self.scene.get("tasksession", self.name).get("status") or {}
         return found
+
+    @property
+    def uid(self) -> str:
+        """The session's UID; the remembered one, when it was remembered."""
+        uid: str = self._uid or self.scene.get("tasksession", self.name)["metadata"]["uid"]
+        return uid
+
+    def remember_uid(self) -> None:
+        self._uid = self.uid
 
     async def wait(self, holds: Holds, what: str, seconds: float = 45) -> Body:
         return await self.scene.wait(self.name, holds, what, seconds=seconds)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from cluster.audit import AuditEvent, AuditLog
 from kandev_operator.clients.signing import SECRET_NAME
 
-QUIET_SECONDS = 2.5
+QUIET_SECONDS = 2.0
 """Longer than the operator waits before it looks at a task again."""
 _OF_A_SESSION = frozenset({"tasksessions", "executors", "secrets"})
 

@@ -8,7 +8,7 @@ session is made here.
 import logging
 import uuid
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from starlette.applications import Starlette
@@ -38,6 +38,8 @@ from kandev_operator.contract.errors import STATUS_OF, Code, ErrorBody
 
 log = logging.getLogger("kandev.agentctl")
 Body = TypeVar("Body", bound=BaseModel)
+MAX_NUMBER: Final = 2**53
+"""Largest term or epoch: what every JSON reader and the journal can hold."""
 
 
 class Face:
@@ -123,7 +125,8 @@ class Face:
         self._fence(claims)
         if known := self._engine.recall_prompt(body.prompt_id):
             return _json(PromptAnswer(prompt_id=known.prompt_id, fate=known.fate), 202)
-        reply = self._engine.dispatch(ev.PromptAsked(now(), body.prompt_id, body.content))
+        size = sum(len(str(block)) for block in body.content)
+        reply = self._engine.dispatch(ev.PromptAsked(now(), body.prompt_id, body.content, size))
         assert isinstance(reply, fx.PromptReply)
         answer = PromptAnswer(
             prompt_id=body.prompt_id, fate=reply.prompt.fate, position=reply.position
@@ -179,17 +182,22 @@ class Face:
 
     # ---- checks ------------------------------------------------------------------------
 
-    def _caller(self, request: Request, scope: Scope) -> Claims:
+    def _claims(self, request: Request, scope: Scope) -> Claims:
         claims = self._authenticator.claims(request.headers)
         require(claims, scope)
+        if any(n is not None and not 0 <= n <= MAX_NUMBER for n in (claims.term, claims.epoch)):
+            raise reject(Code.INVALID_REQUEST, "terms and epochs are small natural numbers")
+        return claims
+
+    def _caller(self, request: Request, scope: Scope) -> Claims:
+        claims = self._claims(request, scope)
         # Who is bound to one session, and is not the operator, sees no other one.
         if claims.session is not None and Scope.CONTROL not in claims.scopes:
             self._serves(claims.session)
         return claims
 
     def _control(self, request: Request) -> Claims:
-        claims = self._authenticator.claims(request.headers)
-        require(claims, Scope.CONTROL)
+        claims = self._claims(request, Scope.CONTROL)
         if claims.term is None or claims.epoch is None:
             raise reject(Code.INVALID_REQUEST, "calls of scope control carry a term and an epoch")
         return claims
@@ -204,11 +212,18 @@ class Face:
             raise reject(Code.SESSION_CONFLICT, "another session is served", session_id=served)
 
     def _fence(self, claims: Claims) -> None:
-        """Refuse older terms and epochs; an epoch is of the session that the token is about."""
-        served = self._engine.state.session_id
-        epoch = claims.epoch if served is not None and claims.session in (None, served) else None
-        if claims.term is not None or epoch is not None:
-            self._engine.dispatch(ev.FenceSeen(now(), claims.term, epoch))
+        """Refuse older terms and epochs; an epoch is of the session that the token is about.
+
+        Only a caller of scope control can raise them: nobody else may lock the operator out.
+        """
+        state = self._engine.state
+        about = state.session_id is not None and claims.session in (None, state.session_id)
+        term, epoch = claims.term, claims.epoch if about else None
+        if Scope.CONTROL not in claims.scopes:
+            term = None if term is None else min(term, state.term)
+            epoch = None if epoch is None else min(epoch, state.epoch)
+        if term is not None or epoch is not None:
+            self._engine.dispatch(ev.FenceSeen(now(), term, epoch))
 
 
 def build(engine: Engine, authenticator: Authenticator) -> Starlette:

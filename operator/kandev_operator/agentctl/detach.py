@@ -1,7 +1,8 @@
 """Running in the background: a process that is nobody's child, and a word when it answers.
 
 The caller waits until the new process wrote run.json and /health answers, or until it ended, and
-then hears why from the end of its log. The log is bounded: one older part is kept.
+then hears why from the end of its log. The log is bounded (see `serve`): one older part is kept;
+what the process says outside of it, such as a crash of the interpreter, is appended to it.
 """
 
 import http.client
@@ -17,16 +18,13 @@ from kandev_operator.agentctl.settings import Settings
 from kandev_operator.agentctl.statedir import read_json
 
 PATIENCE: Final = 20.0
-LOG_BYTES: Final = 8 * 1024 * 1024
 TAIL_BYTES: Final = 2000
 
 
 def main(settings: Settings) -> int:
     """Start it, wait for it, say how it went; gives the exit code."""
     settings.state.mkdir(parents=True, exist_ok=True)
-    log = settings.state / "agentctl.log"
-    if log.exists() and log.stat().st_size > LOG_BYTES:
-        log.replace(log.with_suffix(".log.1"))
+    log = settings.state / serve.LOG_NAME
     began = log.stat().st_size if log.exists() else 0
     reading, writing = os.pipe()
     if os.fork() == 0:

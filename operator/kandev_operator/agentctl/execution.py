@@ -23,7 +23,12 @@ from kandev_operator.agentctl.process import AgentProcess, LaunchFailed, environ
 from kandev_operator.agentctl.redaction import Redactor
 from kandev_operator.agentctl.settings import Settings
 from kandev_operator.agentctl.transport import JsonLines, Oversize
-from kandev_operator.agentctl.verdicts import Fault, Listing, is_definitely_gone
+from kandev_operator.agentctl.verdicts import (
+    METHOD_NOT_FOUND,
+    Fault,
+    Listing,
+    is_definitely_gone,
+)
 from kandev_operator.contract.agent import AgentSpec
 from kandev_operator.contract.status import Capabilities, Exit, Failure, FailureCode
 
@@ -64,6 +69,7 @@ class Execution:
         self.process: AgentProcess | None = None
         self._bridge: Bridge | None = None
         self._transport: JsonLines | None = None
+        self._watch: asyncio.Task[None] | None = None
         self._capabilities = Capabilities()
         self._tasks: asyncio.TaskGroup | None = None
         self.over = asyncio.Event()
@@ -102,6 +108,8 @@ class Execution:
                 if self._bridge is not None:
                     await self._bridge.close()
                 stderr.cancel()
+                if self._watch is not None:
+                    self._watch.cancel()
         finally:
             self._tasks = None
             process.kill()
@@ -178,6 +186,8 @@ class Execution:
         self._transport = transport
         bridge = bridge_room.Bridge(transport, self, self._redactor.hide)
         self._bridge = bridge
+        if self._tasks is not None:
+            self._watch = self._tasks.create_task(self._watch_output(process, transport))
         try:
             told = await bridge.initialize(self._settings.patience.initialize)
         except Fault as fault:
@@ -187,6 +197,11 @@ class Execution:
         else:
             self._capabilities = told.model_copy(update={"probed_at": now()})
             self._tell(ev.Initialized(now(), self.execution_id, self._capabilities))
+
+    async def _watch_output(self, process: AgentProcess, transport: JsonLines) -> None:
+        """An agent that closes its output is of no use, even if nobody waits for an answer."""
+        await transport.ended.wait()
+        await self._connection_lost(process)
 
     async def _connection_lost(self, process: AgentProcess) -> None:
         """The pipe closed: usually the process died, and that is told by `run`."""
@@ -198,7 +213,7 @@ class Execution:
             garbage = said is not None and said.noise and not said.messages
             failure = Failure(
                 code=FailureCode.GARBAGE if garbage else FailureCode.AGENT_ERROR,
-                message="the agent closed its output and lives on",
+                message="the agent closed its input or output and lives on",
             )
             self._tell(ev.StreamBroken(now(), self.execution_id, failure))
 
@@ -234,7 +249,13 @@ class Execution:
             raise Fault(Failure(code=FailureCode.RESUME_UNSUPPORTED, message=message))
         method = "session_resume" if can.resume_session else "session_load"
         try:
-            token = await bridge.come_back(method, act.token, self.cwd, act.mcp_servers)
+            try:
+                token = await bridge.come_back(method, act.token, self.cwd, act.mcp_servers)
+            except Fault as fault:
+                if fault.failure.agent_code != METHOD_NOT_FOUND or not can.load_session:
+                    raise
+                method = "session_load"  # it declares what it cannot do
+                token = await bridge.come_back(method, act.token, self.cwd, act.mcp_servers)
         except Fault as fault:
             raise Fault(await self._judge(bridge, fault.failure, act.token)) from None
         wait = self._settings.patience

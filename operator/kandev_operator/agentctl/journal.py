@@ -14,6 +14,7 @@ import contextlib
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -39,6 +40,14 @@ class JournalFull(Exception):
 
 class JournalUnreadable(Exception):
     """The file cannot be read or written at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some events, and whether there were more of them at that moment."""
+
+    events: list[Event]
+    more: bool
 
 
 class Journal:
@@ -195,11 +204,13 @@ class Journal:
 
     # ---- reading -----------------------------------------------------------------------
 
-    def read(self, after: int, limit: int, *, messages: bool, states: bool) -> list[Event]:
-        """Events after a sequence number, oldest first."""
+    def read(self, after: int, limit: int, *, messages: bool, states: bool) -> Batch:
+        """Events after a sequence number, oldest first, as many as one reader may hold."""
         db = self._usable()
         try:
-            rows = journal_rows.read_events(db, after, limit, messages=messages, states=states)
+            rows, more = journal_rows.read_events(
+                db, after, limit, messages=messages, states=states
+            )
         except sqlite3.Error as exc:
             self._give_up(exc)
             raise JournalUnreadable(self.message) from None
@@ -216,7 +227,7 @@ class Journal:
                     data=data,
                 )
             )
-        return made
+        return Batch(made, more)
 
     def load(self) -> Kept:
         """What it keeps beside the events."""

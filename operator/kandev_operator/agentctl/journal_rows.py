@@ -54,6 +54,9 @@ CREATE TABLE IF NOT EXISTS executions (
 PROMPT_MEMORY: Final = 10_000
 """How many prompt ids are remembered, so that an old one is not taken for new."""
 
+BATCH_CHARS: Final = 512 * 1024
+"""What one reader is given at a time: this much of many readers must fit into memory."""
+
 Row = (
     StoreFence
     | StoreOperation
@@ -165,8 +168,8 @@ def key(store: Row) -> tuple[str, str]:
 
 def read_events(
     db: sqlite3.Connection, after: int, limit: int, *, messages: bool, states: bool
-) -> list[tuple[int, str, str, str | None, dict[str, Any]]]:
-    """Rows after a number, with their data parsed. A gap is told to every reader."""
+) -> tuple[list[tuple[int, str, str, str | None, dict[str, Any]]], bool]:
+    """Rows after a number, and whether a bound cut them off. A gap is told to every reader."""
     kinds = "1"
     if not messages:
         kinds = "kind <> 'message'"
@@ -176,8 +179,16 @@ def read_events(
         f"SELECT seq, kind, at, execution_id, data FROM events WHERE seq > ? AND {kinds} "
         "ORDER BY seq LIMIT ?",
         (after, limit),
-    ).fetchall()
-    return [(seq, kind, at, execution, json.loads(data)) for seq, kind, at, execution, data in rows]
+    )
+    found: list[tuple[int, str, str, str | None, dict[str, Any]]] = []
+    size = 0
+    for seq, kind, at, execution, data in rows:
+        found.append((seq, kind, at, execution, json.loads(data)))
+        size += len(data)
+        if size > BATCH_CHARS:
+            rows.close()
+            return found, True
+    return found, len(found) == limit
 
 
 def load(db: sqlite3.Connection, session_id: str) -> Kept:
@@ -226,7 +237,7 @@ def _load_prompts(db: sqlite3.Connection) -> tuple[Prompt, ...]:
         (KEPT_PROMPTS,),
     ).fetchall()
     return tuple(
-        Prompt(prompt_id, PromptFate(fate), at, tuple(json.loads(content)), reason)
+        Prompt(prompt_id, PromptFate(fate), at, tuple(json.loads(content)), reason, len(content))
         for prompt_id, fate, at, content, reason in rows
     )
 

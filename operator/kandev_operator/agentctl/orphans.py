@@ -3,7 +3,8 @@
 Every process of an agent carries KANDEV_STATE and KANDEV_EXECUTION_ID in its environment, children
 too, whatever group or session they moved to (the first alone may be anybody's: agentctl itself can
 be told its state folder that way). And since agentctl is the subreaper, what loses its parent
-becomes its child, to be reaped. Who does not carry both marks is never touched.
+becomes its child; those are killed, too, unless agentctl is the first process of a container, which
+adopts everybody's orphans. Nobody else is ever touched.
 """
 
 import contextlib
@@ -89,6 +90,16 @@ def children() -> list[int]:
     return found
 
 
+def adopted(keep: frozenset[int]) -> list[int]:
+    """Living children that this process never launched: what lost its parent in the agent's tree.
+
+    The first process of a container gets orphans of other origins as well; none is told there.
+    """
+    if os.getpid() == 1:
+        return []
+    return [pid for pid in children() if pid not in keep and not is_zombie(pid)]
+
+
 def reap(keep: frozenset[int]) -> None:
     """Collect dead orphans; those in `keep` are collected by whoever launched them."""
     for pid in children():
@@ -105,7 +116,7 @@ def kill_leftovers(state: str, keep: frozenset[int] = frozenset(), timeout: floa
     killed: set[int] = set()
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
-        left = [pid for pid in marked(state) if pid not in keep]
+        left = {pid for pid in marked(state) if pid not in keep} | set(adopted(keep))
         for pid in left:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)

@@ -161,7 +161,12 @@ class AgentProcess:
         """Start it; raises LaunchFailed."""
         popen = _popen(argv, env, cwd)
         process = cls(popen, state, hide)
-        await process._connect()
+        try:
+            await process._connect()
+        except BaseException:
+            popen.kill()
+            popen.wait()
+            raise
         return process
 
     async def _connect(self) -> None:

@@ -20,17 +20,21 @@ class Redactor:
 
     def __init__(self) -> None:
         self._env: tuple[str, ...] = ()
+        self._env_before: tuple[str, ...] = ()
         self._tokens: tuple[str, ...] = ()
 
     def learn_env(self, env: Mapping[str, str]) -> None:
-        self._env = tuple(v for k, v in env.items() if SECRET_NAME.search(k))
+        found = tuple(v for k, v in env.items() if SECRET_NAME.search(k))
+        if found != self._env:
+            # The agent that runs now may still have been launched with the older ones.
+            self._env, self._env_before = found, self._env
 
     def learn_tokens(self, tokens: Iterable[str]) -> None:
         self._tokens = tuple(tokens)
 
     def hide(self, text: str) -> str:
         """The text without the secrets; the longest first, since one may hold another."""
-        for secret in sorted({*self._env, *self._tokens}, key=len, reverse=True):
+        for secret in sorted({*self._env, *self._env_before, *self._tokens}, key=len, reverse=True):
             if len(secret) >= SHORTEST:
                 text = text.replace(secret, HIDDEN)
         return text

@@ -30,6 +30,8 @@ log = logging.getLogger("kandev.agentctl")
 EXIT_ALREADY_RUNNING: Final = 73
 EXIT_NO_ADDRESS: Final = 74
 REAP_EVERY: Final = 5.0
+LOG_NAME: Final = "agentctl.log"
+LOG_BYTES: Final = 4 * 1024 * 1024
 CLOSE_PATIENCE: Final = 3
 
 
@@ -51,11 +53,7 @@ class Server(uvicorn.Server):
 
 def main(settings: Settings) -> int:
     """Serve until told to end; gives the exit code."""
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=settings.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-    )
+    _log_to(settings)
     states = StateDir(settings.state)
     try:
         states.own()
@@ -71,6 +69,21 @@ def main(settings: Settings) -> int:
         return EXIT_NO_ADDRESS
     asyncio.run(_serve(settings, states, bound))
     return 0
+
+
+def _log_to(settings: Settings) -> None:
+    """Into a bounded file in the background, to stderr else."""
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
+    if settings.detach:
+        from logging.handlers import RotatingFileHandler
+
+        path = settings.state / LOG_NAME
+        handler = RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=1)
+    logging.basicConfig(
+        handlers=[handler],
+        level=settings.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+    )
 
 
 def _end_leftovers(settings: Settings) -> None:

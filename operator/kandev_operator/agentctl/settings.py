@@ -27,7 +27,7 @@ class Patience:
     after_turn: float = 0.5
     """An answered turn is not yet a stored turn: so long is left before a planned end."""
     shutdown_grace: float = 10.0
-    owner_period: float = 1.0
+    owner_period: float = 2.0
     """Heartbeat of the owner file; a stranger's is watched for two of them."""
 
 

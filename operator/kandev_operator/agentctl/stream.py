@@ -78,9 +78,9 @@ async def events(
             batch = journal.read(after, BATCH, messages=what.messages, states=what.states)
         except JournalUnreadable:
             return
-        if batch:
-            yield b"".join(encode(event) for event in batch)
-        after = batch[-1].seq if len(batch) == BATCH else max(after, reached)
+        if batch.events:
+            yield b"".join(encode(event) for event in batch.events)
+        after = batch.events[-1].seq if batch.more else max(after, reached)
         if after >= journal.last_seq:
             before = journal.last_seq
             await engine.wait_news(journal, after, heartbeat)

@@ -127,7 +127,10 @@ class JsonLines:
 
     async def _next_line(self) -> bytes | Oversize | None:
         while self._taken >= len(self._ready):
-            data = await self._reader.read(CHUNK)
+            try:
+                data = await self._reader.read(CHUNK)
+            except OSError:
+                data = b""  # a broken pipe says no more than a closed one
             self._ready = self._splitter.feed(data) if data else self._splitter.rest()
             self._taken = 0
             if not data and not self._ready:

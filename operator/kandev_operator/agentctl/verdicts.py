@@ -13,6 +13,7 @@ from kandev_operator.contract.status import Failure, FailureCode
 
 MESSAGE_CHARS: Final = 500
 NOT_FOUND: Final = -32002
+METHOD_NOT_FOUND: Final = -32601
 
 LOCK_REASONS: Final = frozenset({"thread_active_writer", "session_locked", "session_in_use"})
 LOCK_WORDS: Final = ("in use by another", "is already in use", "locked by another")

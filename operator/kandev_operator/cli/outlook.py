@@ -87,7 +87,7 @@ def _resting(seen: Seen) -> list[str]:
 def _at_work(seen: Seen) -> Iterator[str]:
     if (retry := _next_attempt(seen)) is not None:
         yield retry
-    elif seen.holds("Stalled"):
+    elif seen.holds("Stalled") and not _left_to_people(seen):
         yield (
             "Nothing by itself: it waits for a person. It looks again when one of the objects "
             "changes, and every few minutes."
@@ -99,6 +99,12 @@ def _at_work(seen: Seen) -> Iterator[str]:
     else:
         yield from _without_agent(seen)
     yield from _draining(seen)
+
+
+def _left_to_people(seen: Seen) -> bool:
+    """Nothing is wrong but that the agent is gone and the policy lets people ask for it."""
+    asked = seen.session.spec.resume.policy is not ResumePolicy.AUTO
+    return asked and bool(seen.session.status.needs_resume) and seen.reason == "AgentExited"
 
 
 def _next_attempt(seen: Seen) -> str | None:

@@ -140,7 +140,7 @@ async def _outcome(
                 if watching.is_over(seen):
                     return ExitCode.OK
     except TimeoutError:
-        raise await watching.out_of_time(name, timeout) from None
+        raise watching.out_of_time(name, timeout) from None
 
 
 class _Watching:
@@ -182,7 +182,7 @@ class _Watching:
         self.tell(f"{words} It is tried again {ahead(due, now())}." if due else words)
         return False
 
-    async def out_of_time(self, name: str, timeout: float) -> Fault:
+    def out_of_time(self, name: str, timeout: float) -> Fault:
         """The time is over: say how far it got."""
         said = f"{self._wish.what} of session {name} has no outcome after {timeout:g} seconds"
         why = f"See why: {self._desk.command(f'why {name}')}"

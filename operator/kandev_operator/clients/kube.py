@@ -14,7 +14,7 @@ it silently. A JSON patch can do the same with more words and one more reading o
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlencode
@@ -36,6 +36,10 @@ _JSON_PATCH: Final = "application/json-patch+json"
 
 Object = dict[str, Any]
 Page = tuple[list[Object], str]
+
+
+def _all_of_it(item: Object) -> Object:
+    return item
 
 
 class Kube:
@@ -119,18 +123,21 @@ class Kube:
         label_selector: str | None = None,
         limit: int = 500,
         *,
+        keep: Callable[[Object], Object] = _all_of_it,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> Page:
         """Read all objects, page by page, and the resource version they were read at.
 
         The pages are one snapshot. When it expires on the way, the list is started again and
         asked for in one piece: a list that could not finish in pages would not do so next time.
-        The timeout counts for each page.
+        The timeout counts for each page. `keep` says what is to be kept of an object, so that a
+        caller who needs a part never holds the whole of thousands.
         """
+        selected = {"labelSelector": label_selector}
         try:
-            return await self._pages(resource, namespace, label_selector, limit, timeout)
+            return await self._pages(resource, namespace, selected, limit, keep, timeout)
         except Gone:
-            return await self._pages(resource, namespace, label_selector, 0, timeout)
+            return await self._pages(resource, namespace, selected, 0, keep, timeout)
 
     async def create(
         self,
@@ -309,14 +316,15 @@ class Kube:
         self,
         resource: Resource,
         namespace: str | None,
-        label_selector: str | None,
+        selected: Mapping[str, str | None],
         limit: int,
+        keep: Callable[[Object], Object],
         timeout: float,
     ) -> Page:
         items: list[Object] = []
         token = ""
         while True:
-            query = {"labelSelector": label_selector, "limit": limit or None, "continue": token}
+            query = {**selected, "limit": limit or None, "continue": token}
             page = await self._object(
                 Call(
                     verb="list",
@@ -330,7 +338,7 @@ class Kube:
             )
             # Items of a list lack the kind that its objects have everywhere else.
             kind = {"apiVersion": resource.api_version, "kind": resource.kind}
-            items += [{**kind, **item} for item in page.get("items") or ()]
+            items += [keep({**kind, **item}) for item in page.get("items") or ()]
             metadata = page.get("metadata") or {}
             token = metadata.get("continue") or ""
             if not token:

@@ -321,7 +321,7 @@ class Operator:
             watch_age_seconds={kind: now - at for kind, at in watch.last_event.items()}
             if watch
             else {},
-            oldest_verification_seconds=now - oldest,
+            oldest_verification_seconds=now - oldest if wiring.lease.valid() else 0.0,
             sessions_verified=sum(key.kind == group.TASK_SESSION for key in reconciler.verified),
         )
 

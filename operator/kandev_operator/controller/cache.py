@@ -21,6 +21,9 @@ Place = tuple[str, str, str]
 
 KINDS: Final = (group.AGENT_PROFILE, group.TASK, group.TASK_SESSION, group.EXECUTOR)
 _DEAD_WEIGHT: Final = ("managedFields", "selfLink")
+_SAID_OFTEN: Final = frozenset({"type", "status", "reason", "message"})
+_POOL_SIZE: Final = 2_000
+_pool: dict[str, str] = {}
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -43,7 +46,18 @@ def strip(body: Body) -> Body:
     for part in ("spec", "status"):
         if part in body:
             kept[part] = body[part]
+    for condition in (body.get("status") or {}).get("conditions") or ():
+        for key, text in condition.items():
+            if key in _SAID_OFTEN:
+                condition[key] = _shared(text)
     return kept
+
+
+def _shared(text: str) -> str:
+    """The same text, from a pool: thousands of objects say the same few sentences."""
+    if len(_pool) >= _POOL_SIZE:
+        return _pool.get(text, text)
+    return _pool.setdefault(text, text)
 
 
 def version_of(body: Body) -> int:

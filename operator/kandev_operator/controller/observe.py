@@ -75,7 +75,7 @@ class Observer:
     async def executor(self, executor: Executor, failed: Failed | None) -> ExecutorObserved:
         """All that an executor's decision may know; follows its agentctl from now on."""
         problem = self._problem(executor)
-        process = self._process(executor) if problem is None else Missing()
+        process = self._process(executor, problem)
         bound = await self._bound(executor)
         owner = await self._owner(executor)
         claimant = self._claimant(executor, owner)
@@ -211,9 +211,11 @@ class Observer:
                 return name
         return None
 
-    def _process(self, executor: Executor) -> Look[ProcessSeen]:
+    def _process(self, executor: Executor, problem: RuntimeProblem | None) -> Look[ProcessSeen]:
+        """This machine's agentctl for an executor; it may outlive the folder that it works in."""
         local = executor.spec.local_standalone
-        if local is None:
+        elsewhere = problem is not None and problem.reason != WorkspaceReadyReason.WORKTREE_MISSING
+        if local is None or elsewhere:
             return Missing()
         state = self._w.local.state_folder(executor.metadata.namespace, local.worktree_path)
         seen = self._w.local.find(state)

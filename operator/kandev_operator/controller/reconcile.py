@@ -113,7 +113,7 @@ class Reconciler:
                 case group.EXECUTOR:
                     known = was_asked(await self._observer.executor(Executor.from_body(body), None))
                 case _:
-                    known = True
+                    return
         except InvalidSpec:
             return  # its pass will say so
         if known:

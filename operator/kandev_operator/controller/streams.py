@@ -43,6 +43,7 @@ class _Stream:
     """Since when it has no connection; None while it has one, and before it had its first."""
     problem: str = ""
     is_refused: bool = False
+    touched_at: float = 0.0
 
 
 def place_of(path: str) -> Place | None:
@@ -56,7 +57,9 @@ class Streams:
 
     def __init__(self, places: Iterable[Place], clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._streams = {place: _Stream() for place in places}
+        self.was_up = False
+        """Every stream has been open in this run."""
+        self._streams = {place: _Stream(touched_at=clock()) for place in places}
 
     def asked(self, place: Place, verb: str) -> None:
         """A list or watch request was sent: what was open before has ended."""
@@ -75,7 +78,8 @@ class Streams:
             return False
         if verb != "watch":
             return False
-        self._streams[place] = _Stream(is_open=True)
+        self._streams[place] = _Stream(is_open=True, touched_at=self._clock())
+        self.was_up = self.was_up or all(each.is_open for each in self._streams.values())
         return bool(stream.problem)
 
     def failed(self, place: Place, verb: str, words: str) -> None:
@@ -96,6 +100,12 @@ class Streams:
         return ""
 
     @property
+    def silent_seconds(self) -> float:
+        """For how long a stream that is not open has not even been tried to open."""
+        closed = [each.touched_at for each in self._streams.values() if not each.is_open]
+        return self._clock() - min(closed) if closed else 0.0
+
+    @property
     def refusal(self) -> str:
         """Which right is missing; empty while none is known to be."""
         refused = (each.problem for each in self._streams.values() if each.is_refused)
@@ -111,4 +121,5 @@ class Streams:
             lost_at=lost_at,
             problem=problem or stream.problem,
             is_refused=refused or (stream.is_refused and not problem),
+            touched_at=self._clock(),
         )

@@ -25,7 +25,7 @@ from kandev_operator.clients.resources import (
     TASKS,
     Resource,
 )
-from kandev_operator.controller.cache import Cache, version_of
+from kandev_operator.controller.cache import Cache, strip, version_of
 from kandev_operator.controller.logs import EdgeLog
 from kandev_operator.controller.metrics import Metrics
 
@@ -125,7 +125,9 @@ class Sweep:
             for place in self._cache.places(resource.kind)
             if namespace is None or place[1] == namespace
         }
-        items, listed_at = await self._kube.list(resource, namespace, timeout=_LIST_SECONDS)
+        items, listed_at = await self._kube.list(
+            resource, namespace, keep=strip, timeout=_LIST_SECONDS
+        )
         horizon = int(listed_at) if listed_at.isdigit() else 0
         newest = max(known.values(), default=0)
         went_back = 0 < horizon < newest

@@ -2,11 +2,14 @@
 
 kopf lists and watches our four kinds and hands each body over to the operator's loop. It has its
 own loop because at its end it cancels every task of the loop it ran in, and it does end: an
-expired list or a refused watch stops it as a whole. Then it is started again here, with back-off,
+expired list or a deleted CRD stops it as a whole. Then it is started again here, with back-off,
 while workers, Lease and followers go on, and a sweep is asked for, because kopf never reports
 what was deleted while it was not watching. No kopf state is kept in objects.
 
 Whether it watches is not taken from kopf, which does not say, but from its requests (`streams`).
+Whatever the API server answers, a request is tried again without end: kopf that gives up can
+hang in its own shutdown, waiting for credentials that nobody gets any more. A run that neither
+watches nor tries to, or does not come to its end, is abandoned with its loop.
 """
 
 import asyncio
@@ -14,7 +17,8 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from itertools import chain, repeat
 from typing import Any, Final
 
 import aiohttp
@@ -32,6 +36,13 @@ _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 30.0
 _STEADY_SECONDS: Final = 120.0
 """A watch that lived this long before it broke begins again with the shortest pause."""
+_END_SECONDS: Final = 4.0
+"""kopf may take so long to end."""
+_SILENT_SECONDS: Final = 100.0
+"""Longer than kopf waits for any answer before it asks again."""
+_LOOK_SECONDS: Final = 0.25
+_RETRY_SECONDS: Final = 3.0
+_SAME_AGAIN_SECONDS: Final = 10.0
 
 OnEvent = Callable[[str, str, Body], None]
 """Called in the operator's loop: type (ADDED, MODIFIED, DELETED or LISTED), kind, body."""
@@ -58,7 +69,7 @@ class Watch:
         self._again: str | None = None
         self._streams: Streams | None = None
         self._ended: str = "the watch has not started yet"
-        self._refusal = ""
+        self._told = ""
         self.last_event: dict[str, float] = {}
 
     def start(self) -> None:
@@ -98,23 +109,18 @@ class Watch:
                 loop.call_soon_threadsafe(flag.set)
 
     def _run(self) -> None:
+        # kopf tells every attempt; what matters of it is told here, once.
+        logging.getLogger("kopf._cogs.clients").setLevel(logging.CRITICAL)
         pause = _FIRST_PAUSE
         while not self._stopping.is_set():
             began, self._again = time.monotonic(), None
-            try:
-                asyncio.run(self._once())
-                words = "the watch ended"
-            except BaseException as error:  # whatever ends kopf, the watch begins again
-                words = f"the watch broke: {type(error).__name__}: {error}"[:300]
-            refusal = self._streams.refusal if self._streams else ""
-            again = self._again
-            self._ended, self._streams = again or refusal or words, None
+            words = _in_own_loop(self._once())
+            self._ended, self._streams = self._again or words, None
             if self._stopping.is_set():
                 return
-            if again is not None or time.monotonic() - began > _STEADY_SECONDS:
+            if self._again is not None or time.monotonic() - began > _STEADY_SECONDS:
                 pause = _FIRST_PAUSE
-            level = logging.DEBUG if refusal and not again else logging.WARNING
-            log.log(level, "%s; watching again in %.0f s", self._ended, pause)
+            log.warning("%s; watching again in %.0f s", self._ended, pause)
             self._stopping.wait(pause)
             pause = min(_LONGEST_PAUSE, pause * 2)
             self._call_home(self._on_restart)
@@ -130,7 +136,7 @@ class Watch:
         if self._stopping.is_set():
             return
         self._streams = streams = Streams(self._places(), time.monotonic)
-        await kopf.operator(
+        tasks = await kopf.spawn_tasks(
             registry=self._registry(streams),
             settings=_settings(),
             standalone=True,
@@ -138,6 +144,20 @@ class Watch:
             namespaces=self._namespaces,
             stop_flag=stop,
         )
+        ended: set[Any] = set()
+        while not ended:
+            # The first of its root tasks that ends is the end of all.
+            first = asyncio.FIRST_COMPLETED
+            ended, _ = await asyncio.wait(tasks, timeout=_LOOK_SECONDS, return_when=first)
+            self._tell(streams)
+            if streams.silent_seconds > _SILENT_SECONDS:
+                raise _Abandoned(f"it neither watches nor tries to: {streams.problem}")
+        ours = {task for task in (asyncio.current_task(),) if task is not None}
+        closing = asyncio.create_task(kopf.run_tasks(tasks, ignored=ours), name="watch-closing")
+        await asyncio.wait((closing,), timeout=_END_SECONDS)
+        if not closing.done():
+            raise _Abandoned("it did not come to its end")
+        await closing
 
     def _places(self) -> list[Place]:
         namespaces = self._namespaces or (None,)
@@ -161,18 +181,18 @@ class Watch:
 
     def _login(self, streams: Streams) -> Any:
         """kopf's way to credentials: asked at the start of a run, and after each 401."""
-        refused: set[tuple[str, str | None]] = set()
+        given: dict[tuple[str, str | None], float] = {}
 
         async def login(**_: Any) -> kopf.AiohttpSession:
             try:
                 access = await self._source.load()
             except Unauthorized as error:
                 raise kopf.PermanentError(str(error)) from None
-            # Asked again for what it was given: that was refused, and would be in a tight loop.
-            given = (access.connection, access.authorization)
-            if given in refused:
+            who, now = (access.connection, access.authorization), time.monotonic()
+            if now - given.get(who, -_SAME_AGAIN_SECONDS) < _SAME_AGAIN_SECONDS:
+                # Just given, and refused: giving it again and again would be a tight loop.
                 raise kopf.PermanentError("the API server does not accept the credentials")
-            refused.add(given)
+            given[who] = now
             config = access.configuration
             scheme, _blank, token = (access.authorization or "").partition(" ")
             info = kopf.ConnectionInfo(
@@ -184,7 +204,7 @@ class Watch:
                 scheme=scheme if token else None,
                 token=token or None,
             )
-            # kopf closes it at its end.
+            # kopf closes it, with the credentials that it stands for.
             session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
                 headers=info.as_http_headers(),
@@ -215,7 +235,6 @@ class Watch:
             if streams.answered(*seen, status, params.response.reason or ""):
                 # Whatever broke the stream: the server may be another than before it.
                 self._call_home(self._on_restart)
-            self._tell_refusal(streams)
 
         async def failed(_session: Any, _context: Any, params: Any) -> None:
             if (seen := about(params)) is not None:
@@ -228,16 +247,49 @@ class Watch:
         trace.on_request_exception.append(failed)
         return trace
 
-    def _tell_refusal(self, streams: Streams) -> None:
-        """One line when a right is missing, however often kopf tries, and one when it is there."""
-        refusal = streams.refusal
-        if refusal and refusal != self._refusal:
-            log.error("%s; grant the verbs list and watch", refusal)
-        elif self._refusal and streams.problem == "":
-            log.info("everything can be watched again")
+    def _tell(self, streams: Streams) -> None:
+        """One line when the watch goes down or a right is missing, and one when all is well."""
+        problem = streams.refusal or streams.problem
+        if not problem and self._told:
+            log.info("everything is watched again")
+        elif streams.refusal and problem != self._told:
+            log.error("%s; the role must grant list and watch", problem)
+        elif problem and streams.was_up and not self._told:
+            log.warning("the watch is down: %s", problem)
         else:
             return
-        self._refusal = refusal
+        self._told = problem
+
+
+class _Abandoned(Exception):
+    """A run of kopf was given up."""
+
+
+def _in_own_loop(running: Coroutine[Any, Any, None]) -> str:
+    """Run to the end, in a loop that goes with it; how it ended, in words.
+
+    Unlike asyncio.run it waits for no task that hangs: such a one is cancelled and left behind.
+    """
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(running)
+        return "the watch ended"
+    except BaseException as error:  # whatever ends kopf, the watch begins again
+        return f"the watch broke: {type(error).__name__}: {error}"[:300]
+    finally:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left, timeout=1.0))
+        loop.close()
+
+
+class _Patience:
+    """Pauses between the tries of a request, in seconds: they never come to an end."""
+
+    def __iter__(self) -> Iterator[float]:
+        return chain((0.5, 1.0, 2.0), repeat(_RETRY_SECONDS))
 
 
 def _settings() -> kopf.OperatorSettings:
@@ -248,7 +300,9 @@ def _settings() -> kopf.OperatorSettings:
     settings.watching.client_timeout = 330
     settings.watching.connect_timeout = 10
     settings.networking.request_timeout = 30
-    settings.networking.error_backoffs = [1, 2, 3, 5]
+    settings.networking.error_backoffs = _Patience()
+    # Else a shutdown that hangs for ten minutes would kill the process.
+    settings.process.ultimate_exiting_timeout = None
     settings.queueing.idle_timeout = 1.0
     settings.queueing.exit_timeout = 0.5
     return settings

@@ -182,7 +182,7 @@ def attached(o: SessionObserved, now: datetime) -> Verdict | None:
             stalled=True,
             agent_running=True,
             changes=answered(o),
-            requeue=timedelta(seconds=30),
+            requeue=binding.UNWATCHED,
         )
     return reached(
         ReadyReason.AGENT_READY,

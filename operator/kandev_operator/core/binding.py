@@ -23,6 +23,7 @@ from kandev_operator.api.refs import ObjectRef
 from kandev_operator.api.session import IntentKind, SessionState, TaskSession
 from kandev_operator.api.timestamps import moment
 from kandev_operator.core.actions import CreateExecutor
+from kandev_operator.core.intents import must_stop, stopping
 from kandev_operator.core.observed import Answer, Found, Missing, SessionObserved, Unreadable
 from kandev_operator.core.verdict import (
     NewIntent,
@@ -153,6 +154,8 @@ def waiting_for_binding(o: SessionObserved, _now: datetime) -> Verdict | None:
     if executor is None or is_bound(o):
         return None
     held = executor.status.session_ref
+    if must_stop(o) and (held is not None or executor.spec.drain):
+        return stopping(o)  # a restored API server gave its place away under its live agent
     if held is not None:
         return _busy(o, executor)
     if executor.spec.drain:
@@ -321,10 +324,10 @@ def _waiting_state(o: SessionObserved) -> SessionState | None:
 
 
 def _last_known(o: SessionObserved) -> bool | None:
-    """Before an executor was chosen there is surely no agent; later only a report can tell, and
-    an agent that was known to be gone does not come back without us."""
+    """Before an executor was chosen there is surely no agent; later only its agentctl can tell,
+    and an agent that was known to be gone does not come back without us."""
     if o.session.status.executor_ref is None:
         return False
-    if o.own_report is not None:
-        return o.own_report.is_live
+    if o.report is not None:
+        return o.own_report is not None and o.own_report.is_live
     return False if o.session.status.is_agent_running is False else None

@@ -29,6 +29,7 @@ from kandev_operator.core.actions import (
 from kandev_operator.core.executorstatus import Life
 from kandev_operator.core.intents import stop_id
 from kandev_operator.core.observed import (
+    AgentPhase,
     Answer,
     ExecutorObserved,
     Found,
@@ -88,26 +89,37 @@ def _ending(o: ExecutorObserved, now: datetime) -> Plan[ExecutorStatus] | None:
         return Plan(actions=(DeleteExecutor(),), requeue=LOOK_AGAIN) if orphan else None
     if group.FINALIZER not in meta.finalizers:
         return Plan()
-    free = Plan[ExecutorStatus](actions=(SetFinalizer(present=False),))
+    free: Plan[ExecutorStatus] = Plan(actions=(SetFinalizer(present=False),))
     if o.executor.spec.runtime is Runtime.LOCAL_STANDALONE:
-        if isinstance(o.process, Missing) or o.problem is not None:
-            return free
         if isinstance(o.process, Unreadable):
             return Plan(requeue=LOOK_AGAIN)
-        return Plan(actions=(StopProcess(),), requeue=timedelta(seconds=1))
+        if isinstance(o.process, Found) and _is_ours(o, o.process.value):
+            return Plan(actions=(StopProcess(),), requeue=timedelta(seconds=1))
+        return free
     return _end_remote(o, now) or free
 
 
 def _end_remote(o: ExecutorObserved, now: datetime) -> Plan[ExecutorStatus] | None:
-    """Have a remote agent stopped before its executor goes; None when nothing holds it up."""
+    """Have a remote agent stopped before its executor goes; None when nothing holds it up.
+
+    Only one that cannot be asked is given up after a while: an operator that was away for long
+    still looks first.
+    """
     since = moment(o.executor.metadata.deletion_timestamp or rfc3339(now))
     held, report = o.executor.status.session_ref, o.probe.report
-    if held is None or now >= since + REMOTE_RELEASE:
+    if held is None:
         return None
+    if o.probe.answer is Answer.NOT_TRIED and o.executor.status.agentctl_url is not None:
+        return Plan(requeue=timedelta(seconds=2))
+    over = now >= since + REMOTE_RELEASE
     if o.probe.answer is not Answer.WELL or report is None:
-        return Plan(requeue=since + REMOTE_RELEASE - now)
+        return None if over else Plan(requeue=since + REMOTE_RELEASE - now)
     if report.session_uid != held.uid or not report.has_process:
         return None
+    if over and report.phase is AgentPhase.STOPPING:
+        return None
+    if report.term > o.term:
+        return Plan(actions=(AdoptTerm(report.term),), requeue=AT_ONCE)
     stop = StopAgent(stop_id(held.uid, report.epoch, "deleted", report), report.epoch, held.uid)
     return Plan(actions=(stop,), requeue=timedelta(seconds=2))
 

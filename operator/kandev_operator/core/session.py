@@ -44,9 +44,13 @@ def finished(o: SessionObserved, now: datetime) -> Verdict | None:
             return Verdict(ready="Unknown", reason="", message="", hold=True, requeue=GUARD)
     due = lifecycle.deletion_due(o.session)
     over = due is not None and due <= now
+    said = "The session has come to its end; its workspace is kept as its policy says."
+    ttl = o.session.spec.lifecycle.ttl_seconds_after_finished
+    if ttl is not None and lifecycle.is_owned_by_git(o.session):
+        said += " ttlSecondsAfterFinished is ignored: Git would make the session again."
     return reached(
         ReadyReason.FINISHED,
-        "The session has come to its end; its workspace is kept as its policy says.",
+        said,
         _end_state(o, cancelled=wanted.cancelled),
         changes={"executor_ref": None, "intent": None, "finished": True},
         actions=(DeleteSession(),) if over else (),

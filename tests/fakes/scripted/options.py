@@ -82,6 +82,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="CODE[:MESSAGE[:DETAILS]]",
         help="answers session/load and session/resume with this error; {id} is the session's id",
     )
+    add("--new-id", metavar="ID", help="the id of every new session, whatever characters it has")
     add("--resume-id", metavar="ID", help="load and resume answer this new, empty session instead")
     add("--change-id", metavar="ID", help="stores sessions under this id, told in an update only")
     add("--replay-count", type=int, metavar="N", help="load replays N made-up messages instead")

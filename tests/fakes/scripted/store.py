@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from fakes.scripted.wire import Json, RefusedError, not_found
+from fakes.scripted.wire import Json, RefusedError
 
 
 class Store:
@@ -27,9 +28,9 @@ class Store:
         self.locks: dict[str, Any] = {}
 
     def path(self, session_id: str) -> Path:
-        # The id comes from the client, and becomes a file name.
+        # The id comes from the client, or was made up to be awkward, and becomes a file name.
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,120}", session_id):
-            raise not_found(session_id)
+            return self.folder / f"~{hashlib.sha256(session_id.encode()).hexdigest()}.json"
         return self.folder / f"{session_id}.json"
 
     def read(self, session_id: str) -> Json | None:

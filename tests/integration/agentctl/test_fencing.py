@@ -37,6 +37,17 @@ def test_older_terms_and_epochs_are_refused_and_newer_ones_remembered(own: Sidec
     assert own.status(term=None, epoch=None)["term"] == 6
 
 
+def test_only_the_operator_raises_the_fence(sidecar: Sidecar) -> None:
+    sidecar.put()
+    before = sidecar.status()
+    sidecar.status(term=10**6, epoch=10**6, scopes=["read"])
+    after = sidecar.status()
+    assert (after["term"], after["epoch"]) == (before["term"], before["epoch"])
+    refused_as("stale_epoch", sidecar, "GET", "/api/v1/status", epoch=0, scopes=["read"])
+    refused_as("invalid_request", sidecar, "GET", "/api/v1/status", term=2**70)
+    refused_as("invalid_request", sidecar, "GET", "/api/v1/status", epoch=-1)
+
+
 def test_control_needs_a_term_and_an_epoch(sidecar: Sidecar) -> None:
     spec = sidecar.spec()
     refused_as("invalid_request", sidecar, "PUT", "/api/v1/agent", spec, term=None)

@@ -132,6 +132,34 @@ def test_an_agent_that_ignores_the_end_of_input_and_term_is_killed(sidecar: Side
     assert not alive(pid)
 
 
+def test_an_idle_agent_that_closes_its_output_is_ended(sidecar: Sidecar) -> None:
+    script = """
+import json, os, sys
+answers = iter([{"protocolVersion": 1}, {"sessionId": "s-1"}])
+for line in sys.stdin:
+    id = json.loads(line)["id"]
+    print(json.dumps({"jsonrpc": "2.0", "id": id, "result": next(answers)}), flush=True)
+    if id == 1:
+        os.close(1)
+"""
+    sidecar.put(command=sys.executable, args=["-E", "-S", "-c", script])
+    operation = sidecar.open()
+    pid = sidecar.status()["agent"]["pid"]
+    sidecar.becomes("none")
+    assert operation["state"] == "succeeded"
+    assert pid is None or not alive(pid)
+
+
+def test_who_clears_its_environment_and_leaves_its_session_is_found(sidecar: Sidecar) -> None:
+    note = sidecar.folder / f"{sidecar.session}.pid"
+    daemon = f"setsid env -i /bin/sh -c 'echo $$ > {note}; exec sleep 100' >/dev/null 2>&1 &"
+    sidecar.put(command="/bin/sh", args=["-c", f"{daemon} exec cat >/dev/null"])
+    child = int(eventually(lambda: note.exists() and note.read_text().strip()))
+    assert alive(child)
+    sidecar.becomes("none")
+    eventually(lambda: not alive(child))
+
+
 @pytest.mark.parametrize("options", [[], ["--child-keeps-stdout"]])
 def test_what_escaped_from_the_agent_ends_with_it(sidecar: Sidecar, options: list[str]) -> None:
     sidecar.put("--escape-child", *options)

@@ -3,7 +3,9 @@
 The field cases B001 (operator gone in a turn), B008 (late end), B050 (queue), B067 (child killed).
 """
 
+import random
 import sys
+import time
 import uuid
 
 import pytest
@@ -103,6 +105,31 @@ def test_B050_the_queue_survives_a_restart_of_agentctl(own: Sidecar) -> None:
     own.succeeded(own.resume())
     own.turn_end(rest[-1])
     assert own.prompts_heard()[1:] == ["slow 100", "p2", "p3"]
+
+
+def test_whenever_agentctl_is_killed_no_prompt_is_sent_twice_and_none_is_lost(own: Sidecar) -> None:
+    dice = random.Random(7)
+    opened(own, "--tick", "0.01", "--save-prompt")
+    own.say("something to come back to")
+    ids: list[str] = []
+    for life in range(3):
+        ids += [own.prompt(f"slow 3 life {life} number {n}")["prompt_id"] for n in range(4)]
+        # Not before something is under way, then at any moment of it.
+        time.sleep(dice.random() * 0.15)
+        own.kill()
+        own.start()
+        own.put_again()
+        own.succeeded(own.resume())
+    eventually(lambda: not {own.fate(i) for i in ids} & {"queued", "sending"})
+    own.becomes("idle")
+    heard = own.prompts_heard()[1:]
+    assert len(heard) == len(set(heard)), "none is sent twice"
+    assert heard == sorted(heard), "and all in their order"
+    fates = [own.fate(i) for i in ids]
+    assert set(fates) <= {"delivered", "unknown"}
+    assert len(heard) >= fates.count("delivered")
+    seqs = [e["seq"] for e in own.events()]
+    assert seqs == list(range(1, len(seqs) + 1))
 
 
 def test_a_prompt_without_any_sign_of_arrival_has_an_unknown_fate(own: Sidecar) -> None:

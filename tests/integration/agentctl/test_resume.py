@@ -4,6 +4,7 @@ The field cases B041 (gone or broken), B043 and B044 (another id), B046 and B047
 """
 
 import json
+import sys
 
 import pytest
 
@@ -84,6 +85,21 @@ def test_an_agent_that_cannot_resume(sidecar: Sidecar) -> None:
     token = with_history(sidecar)
     operation = come_back(sidecar, token, "--no-resume", "--no-load")
     sidecar.failed(operation, "resume_unsupported")
+
+
+def test_an_agent_that_declares_what_it_cannot_do_is_asked_to_load(sidecar: Sidecar) -> None:
+    script = """
+import json, sys
+can = {"loadSession": True, "sessionCapabilities": {"resume": {}}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    answer = {"result": {"protocolVersion": 1, "agentCapabilities": can}}
+    if asked["method"] == "session/resume":
+        answer = {"error": {"code": -32601, "message": "Method not found"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
+"""
+    sidecar.put(command=sys.executable, args=["-E", "-S", "-c", script])
+    assert sidecar.succeeded(sidecar.open("resume", "t-1"))["method"] == "session/load"
 
 
 def test_B041_the_process_exits_or_hangs_while_it_resumes(sidecar: Sidecar) -> None:

@@ -139,7 +139,8 @@ def test_events_are_numbered_and_read_by_cursor_and_kind(path: Path) -> None:
     def read(
         seq: int, limit: int = 100, *, messages: bool = True, states: bool = True
     ) -> list[int]:
-        return [e.seq for e in journal.read(seq, limit, messages=messages, states=states)]
+        batch = journal.read(seq, limit, messages=messages, states=states)
+        return [e.seq for e in batch.events]
 
     assert read(0) == list(range(1, 11))
     assert read(7) == [8, 9, 10]
@@ -147,6 +148,18 @@ def test_events_are_numbered_and_read_by_cursor_and_kind(path: Path) -> None:
     assert read(10) == []
     assert read(0, messages=False) == [2, 4, 6, 8, 10]
     assert read(0, states=False) == [1, 3, 5, 7, 9]
+    journal.close()
+
+
+def test_a_reader_holds_no_more_than_a_bounded_part(path: Path) -> None:
+    journal = Journal(path, "s")
+    for n in range(30):
+        journal.commit((event(n, size=60_000),))
+    batch = journal.read(0, 100, messages=True, states=True)
+    assert 5 < len(batch.events) < 15
+    assert batch.more
+    last = journal.read(25, 100, messages=True, states=True)
+    assert ([e.seq for e in last.events], last.more) == ([26, 27, 28, 29, 30], False)
     journal.close()
 
 
@@ -174,7 +187,7 @@ def test_old_events_go_and_the_newest_stay(path: Path) -> None:
     for n in range(1, 1001):
         journal.commit((event(n),))
     assert 80 <= journal.last_seq - journal.first_seq + 1 <= 120
-    assert journal.read(0, 1, messages=True, states=True)[0].seq == journal.first_seq
+    assert journal.read(0, 1, messages=True, states=True).events[0].seq == journal.first_seq
     journal.close()
     again = Journal(path, "s")
     assert (again.first_seq, again.last_seq) == (journal.first_seq, 1000)
@@ -214,7 +227,7 @@ def test_a_full_journal_refuses_and_says_later_what_was_lost(path: Path) -> None
     assert gap.data == {"from_seq": last + 1, "to_seq": last + 3}
     assert told.seq == gap.seq + 1 == last + 5
     assert journal.state is JournalState.OK
-    kinds = [e.kind for e in journal.read(last, 10, messages=True, states=False)]
+    kinds = [e.kind for e in journal.read(last, 10, messages=True, states=False).events]
     assert kinds == [EventKind.GAP, EventKind.MESSAGE], "a gap is told to every reader"
     journal.close()
 

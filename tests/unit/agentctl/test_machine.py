@@ -193,6 +193,19 @@ def test_a_prompt_for_nobody_is_refused() -> None:
     assert play.prompt("p2").position == 1
 
 
+def test_the_queue_is_bounded_by_number_and_size() -> None:
+    play = Play().configured()
+    play.start()
+    for n in range(3):
+        play.on(ev.PromptAsked(AT, f"big{n}", HELLO, 10 * 1024 * 1024))
+    refused = play.on(ev.PromptAsked(AT, "one more", HELLO, 10 * 1024 * 1024))
+    assert refused.code == "too_large"
+    for n in range(997):
+        play.prompt(f"p{n}")
+    assert play.prompt("p998").code == "too_large"
+    assert len(play.state.queue) == 1000
+
+
 # ---- words -----------------------------------------------------------------------------
 
 
@@ -304,7 +317,7 @@ def test_B010_a_fresh_start_retires_the_token_with_the_operation() -> None:
     play.on(ev.Opened(AT, "x1", "o1", "session/new", "t1"))
     assert play.state.token is None, "a late word of the old process brings nothing back"
     play.on(ev.Exited(AT, "x1", Exit(at=AT, code=0)))
-    assert play.acts == (fx.Launch("x-o2"),)
+    assert play.acts[0] == fx.Launch("x-o2")
     play.on(ev.Opened(AT, "x1", "o2", "session/new", "t1"))
     assert play.state.token is None
 
@@ -317,6 +330,29 @@ def test_a_start_waits_until_the_old_process_is_gone() -> None:
     play.on(ev.Exited(AT, "x1", Exit(at=AT, code=0)))
     assert play.state.status is AgentStatus.INITIALIZING
     assert play.state.execution_id == "x-o2"
+
+
+@pytest.mark.parametrize("initialized", [False, True])
+def test_a_start_has_one_limit_for_all_of_its_steps(initialized: bool) -> None:
+    play = Play().configured()
+    play.start()
+    assert play.acts == (fx.Arm(ev.Timer.START, "o1", 9.0),)
+    if initialized:
+        play.initialized()
+    play.on(ev.TimerFired(AT, ev.Timer.START, "o1"))
+    failure = play.state.operations[-1].failure
+    assert failure is not None
+    assert failure.code == FailureCode.TIMED_OUT
+    assert play.state.status is AgentStatus.STOPPING
+    over = play.state
+    play.on(ev.TimerFired(AT, ev.Timer.START, "o1"))
+    assert play.state == over
+
+
+def test_the_limit_of_a_start_that_succeeded_is_void() -> None:
+    play = Play().open()
+    play.on(ev.TimerFired(AT, ev.Timer.START, "o1"))
+    assert play.state.status is AgentStatus.IDLE
 
 
 def test_no_room_means_that_nothing_happened() -> None:

@@ -45,6 +45,14 @@ def test_secrets_are_hidden_and_plain_values_stay() -> None:
     assert text == "[redacted] used big-model in [redacted], [redacted]; abc"
 
 
+def test_the_secrets_of_the_agent_that_still_runs_stay_hidden() -> None:
+    redactor = Redactor()
+    redactor.learn_env({"KEY": "older-secret"})
+    redactor.learn_env({"KEY": "newer-secret"})
+    redactor.learn_env({"KEY": "newer-secret"})
+    assert redactor.hide("older-secret newer-secret") == "[redacted] [redacted]"
+
+
 def test_the_tail_is_bounded_and_hides_before_it_cuts() -> None:
     redactor = Redactor()
     redactor.learn_env({"KEY": "secret-value"})

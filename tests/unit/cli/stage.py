@@ -7,8 +7,9 @@ and tokens that are really checked.
 
 import asyncio
 import io
+import itertools
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -110,6 +111,34 @@ def an_executor(url: str | None = "http://10.0.0.7:8700", **kwargs: Any) -> Exec
     return Executor.from_body(executor_body(url, **kwargs))
 
 
+class Attended(Screen):
+    """A screen with somebody before it, who gives these answers and then says nothing more."""
+
+    def __init__(self, out: io.StringIO, err: io.StringIO, *answers: str | None) -> None:
+        super().__init__(io.StringIO(), out, err)
+        self.answers = [*answers]
+        self.questions: list[str] = []
+
+    @property
+    def is_attended(self) -> bool:
+        return True
+
+    async def ask(self, question: str) -> str | None:
+        self.questions.append(question)
+        if not self.answers:
+            await asyncio.Event().wait()
+        return self.answers.pop(0)
+
+
+async def until(done: Callable[[], bool]) -> None:
+    """Look again until it holds."""
+    async with asyncio.timeout(10):
+        for _ in itertools.count():
+            if done():
+                return
+            await asyncio.sleep(0.005)
+
+
 @dataclass
 class FakeApi:
     """Objects by plural, namespace and name; what may not be read; what was patched."""
@@ -190,6 +219,8 @@ class FakeAgentctl:
         self.on_answer: Any = None
         self.fate = "queued"
         self.lose_answers = 0
+        self.unwritten = 0
+        self.repeats = 0
         self.news = asyncio.Condition()
         self.generation = 0
         self.server: TestServer | None = None
@@ -272,7 +303,7 @@ class FakeAgentctl:
             "capabilities": {},
             "journal": {
                 "journal_id": self.journal_id,
-                "last_seq": self.events[-1]["seq"] if self.events else 0,
+                "last_seq": (self.events[-1]["seq"] if self.events else 0) + self.unwritten,
                 "state": "ok",
             },
             "turn": self.turn,
@@ -343,7 +374,7 @@ class FakeAgentctl:
         given = request.query.get("after", "")
         self.cursors.append(given)
         journal_id, _, seq = given.rpartition(":")
-        after = int(seq or 0)
+        after = max(int(seq or 0) - self.repeats, 0)
         if journal_id and journal_id != self.journal_id:
             after = 0
             await self.send(response, self.gap(1, 0, 0))
@@ -385,6 +416,12 @@ class Stage:
     desk: Desk
     out: io.StringIO
     err: io.StringIO
+
+    def attend(self, *answers: str | None) -> Attended:
+        """Put somebody before the screen."""
+        screen = Attended(self.out, self.err, *answers)
+        self.desk = replace(self.desk, screen=screen)
+        return screen
 
     async def play(self, command: Command) -> int:
         return await carry_out(self.desk, command)

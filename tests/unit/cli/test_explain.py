@@ -126,6 +126,13 @@ CASES = [
         spec={"resume": {"policy": "OnRequest"}},
     ),
     Case(
+        "agent died in a turn, to be asked back",
+        not_running("AgentExited", "signal SIGKILL", condition("Stalled", "True", "AgentExited")),
+        ["signal SIGKILL", "resume.policy is OnRequest", "kubectl kandev resume demo"],
+        status=GONE | {"state": "ERROR"},
+        spec={"resume": {"policy": "OnRequest"}},
+    ),
+    Case(
         "agent gone, policy Auto",
         not_running("AgentNotRunning"),
         ["It resumes the conversation by itself"],

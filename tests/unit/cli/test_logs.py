@@ -7,7 +7,7 @@ import pytest
 
 from kandev_operator.cli.commands import Logs
 from kandev_operator.cli.faults import ExitCode, Fault, Refusal
-from unit.cli.stage import NAME, Stage, condition, session_body
+from unit.cli.stage import NAME, Stage, condition, session_body, until
 
 PAGE = """\
 2026-11-30T14:00:01Z user    Fix the bug
@@ -85,10 +85,7 @@ async def test_a_gap_is_shown(stage: Stage) -> None:
 
 async def test_numbers_that_found_no_room_are_not_waited_for(stage: Stage) -> None:
     stage.agentctl.says("a")
-    last = dict(stage.agentctl.report["journal"], last_seq=5)
-    type(stage.agentctl).report = property(
-        lambda self, real=type(stage.agentctl).report: real.fget(self) | {"journal": last}
-    )
+    stage.agentctl.unwritten = 4
     assert await stage.play(Logs(NAME)) == ExitCode.OK
     assert stage.said.endswith("agent   a\n")
 
@@ -110,22 +107,20 @@ async def test_a_session_that_nobody_serves_is_a_refusal(stage: Stage) -> None:
     assert any("kandev resume demo" in hint for hint in fault.hints)
 
 
-async def followed(stage: Stage, *, until: str) -> None:
-    async with asyncio.timeout(5):
-        while until not in stage.said + stage.noted:
-            await asyncio.sleep(0.005)
+async def followed(stage: Stage, *, words: str) -> None:
+    await until(lambda: words in stage.said + stage.noted)
 
 
 async def test_following_over_a_restart(stage: Stage) -> None:
     stage.agentctl.says("One, ")
     following = asyncio.create_task(stage.play(Logs(NAME, follow=True)))
-    await followed(stage, until="One, ")
+    await followed(stage, words="One, ")
     await stage.agentctl.stop()
-    await followed(stage, until="waiting for it to come back")
+    await followed(stage, words="waiting for it to come back")
     stage.agentctl.says("two\n")
     url = await stage.agentctl.start()
     stage.api.objects["executors", "team-a", "place"]["status"]["agentctlURL"] = url
-    await followed(stage, until="two")
+    await followed(stage, words="two")
     assert "connected again" in stage.noted
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
@@ -136,7 +131,7 @@ async def test_following_over_a_restart(stage: Stage) -> None:
 async def test_following_ends_when_the_session_has_finished(stage: Stage) -> None:
     stage.agentctl.says("bye")
     following = asyncio.create_task(stage.play(Logs(NAME, follow=True)))
-    await followed(stage, until="bye")
+    await followed(stage, words="bye")
     stage.api.put(
         "tasksessions",
         session_body([condition("Finished", "True", "Completed")], executorRef=None),
@@ -149,7 +144,7 @@ async def test_following_ends_when_the_session_has_finished(stage: Stage) -> Non
 async def test_following_ends_when_the_session_is_gone(stage: Stage) -> None:
     stage.agentctl.says("bye")
     following = asyncio.create_task(stage.play(Logs(NAME, follow=True)))
-    await followed(stage, until="bye")
+    await followed(stage, words="bye")
     stage.api.objects.clear()
     await stage.agentctl.cut()
     with pytest.raises(Fault, match="there is no TaskSession demo in namespace team-a"):

@@ -8,7 +8,7 @@ import pytest
 
 from kandev_operator.cli.commands import Prompt
 from kandev_operator.cli.faults import ExitCode, Misuse, OutOfTime, Refusal
-from unit.cli.stage import NAME, Stage, condition, session_body
+from unit.cli.stage import NAME, Stage, condition, session_body, until
 
 ASK = Prompt(NAME, "Make the tests pass", prompt_id="p1")
 
@@ -231,8 +231,7 @@ async def test_the_answer_goes_on_after_agentctl_came_back_elsewhere(stage: Stag
 
     stage.agentctl.on_prompt = turn
     playing = asyncio.create_task(stage.play(ASK))
-    while "One, " not in stage.said:
-        await asyncio.sleep(0.01)
+    await until(lambda: "One, " in stage.said)
     await stage.agentctl.stop()
     stage.agentctl.says("two")
     stage.agentctl.end()
@@ -249,8 +248,7 @@ async def test_an_end_that_is_not_kept_any_more_is_read_from_the_report(stage: S
 
     stage.agentctl.on_prompt = turn
     playing = asyncio.create_task(stage.play(ASK))
-    while not stage.agentctl.cursors:
-        await asyncio.sleep(0.01)
+    await until(lambda: bool(stage.agentctl.cursors))
     stage.agentctl.end()
     stage.agentctl.says("the next turn", turn="t2")
     stage.agentctl.events = stage.agentctl.events[-1:]
@@ -300,8 +298,7 @@ async def test_a_permission_is_shown_with_the_commands_that_answer_it(stage: Sta
 
     stage.agentctl.on_prompt = turn
     playing = asyncio.create_task(stage.play(ASK))
-    while "kubectl kandev deny" not in stage.noted:
-        await asyncio.sleep(0.01)
+    await until(lambda: "kubectl kandev deny" in stage.noted)
     assert "kubectl kandev allow demo e1-p1 -n team-a" in stage.noted
     assert "Allow once (yes)" in stage.noted
     assert "\x1b" not in stage.noted
@@ -378,8 +375,7 @@ async def test_a_question_that_others_answer_is_withdrawn(stage: Stage) -> None:
     asking(stage, "p1")
     screen = stage.attend()
     playing = asyncio.create_task(stage.play(ASK))
-    while not screen.questions:
-        await asyncio.sleep(0.01)
+    await until(lambda: bool(screen.questions))
     stage.agentctl.permissions.clear()
     stage.agentctl.add("permission_resolved", permission_id="p1", turn_id="t1", by="caller")
     stage.agentctl.end()
@@ -391,8 +387,7 @@ async def test_a_question_may_be_left_open(stage: Stage) -> None:
     asking(stage, "p1")
     stage.attend("")
     playing = asyncio.create_task(stage.play(ASK))
-    while "Answer later" not in stage.noted:
-        await asyncio.sleep(0.01)
+    await until(lambda: "Answer later" in stage.noted)
     assert stage.agentctl.answers == []
     playing.cancel()
     await asyncio.gather(playing, return_exceptions=True)
@@ -404,7 +399,6 @@ async def test_an_answer_that_comes_too_late_is_said(stage: Stage) -> None:
     stage.agentctl.refuse["/api/v1/permissions/p1"] = (404, "unknown_permission")
     stage.attend("1")
     playing = asyncio.create_task(stage.play(ASK))
-    while "the answer was not taken" not in stage.noted:
-        await asyncio.sleep(0.01)
+    await until(lambda: "the answer was not taken" in stage.noted)
     playing.cancel()
     await asyncio.gather(playing, return_exceptions=True)

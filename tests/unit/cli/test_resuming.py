@@ -210,12 +210,7 @@ async def test_a_fresh_start_asks(stage: Stage, answer: str | None, done: bool) 
     stage.api.session["status"]["turn"] = {"promptId": "p"}
     then(stage, RUNS)
 
-    async def ask(_question: str) -> str | None:
-        return answer
-
-    screen = stage.desk.screen
-    type(screen).is_attended = property(lambda self: self is screen)  # type: ignore[assignment]
-    screen.ask = ask  # type: ignore[method-assign]
+    stage.attend(answer)
     if done:
         assert await stage.play(FreshStart(NAME)) == ExitCode.OK
     else:

@@ -184,7 +184,8 @@ class WorldMachine(RuleBasedStateMachine):
         if not executors:
             return
         meta = executors[number % len(executors)].metadata
-        if forced:
+        if forced and not self.world.plot.remote:
+            # What a remote agent does when nobody is left to end it is its owner's affair.
             del self.world.api.objects[group.EXECUTOR, meta.name]
         else:
             self.world.api.delete(group.EXECUTOR, meta.name)

@@ -72,6 +72,8 @@ class PromptAsked:
     at: str
     prompt_id: str
     content: tuple[dict[str, Any], ...] = field(repr=False)
+    size: int = 0
+    """About how many bytes the content is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,11 +88,8 @@ def _emit(draft: Draft, message_id: str, author: str, kind: str, body: Mapping[s
     )
 
 
-def record_prompt(
-    draft: Draft, prompt_id: str, turn_id: str, content: tuple[dict[str, Any], ...]
-) -> None:
+def record_prompt(draft: Draft, prompt_id: str, content: tuple[dict[str, Any], ...]) -> None:
     """The user's words, as the turn begins in which the agent gets them."""
-    del turn_id  # the live turn is already the state's
     flush(draft)
     texts = [b["text"] for b in content if isinstance(b.get("text"), str)]
     message_id = f"prompt-{prompt_id}"

@@ -22,6 +22,7 @@ KEPT_OPERATIONS: Final = 50
 KEPT_PROMPTS: Final = 200
 """Those whose fate is decided; queued ones are all kept."""
 MAX_QUEUE: Final = 1000
+MAX_QUEUE_BYTES: Final = 32 * 1024 * 1024
 MAX_PERMISSIONS: Final = 32
 KEPT_TOKENS: Final = 5
 
@@ -48,6 +49,7 @@ class Prompt:
     at: str
     content: tuple[dict[str, Any], ...] = field(default=(), repr=False)
     reason: str = ""
+    size: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from kandev_operator.agentctl.machine.events import (
     TurnAnswered,
     TurnFailed,
 )
-from kandev_operator.agentctl.machine.state import MAX_QUEUE, Prompt, State
+from kandev_operator.agentctl.machine.state import MAX_QUEUE, MAX_QUEUE_BYTES, Prompt, State
 from kandev_operator.agentctl.machine.tables import OPEN, Cause
 from kandev_operator.contract.agent import PromptFate
 from kandev_operator.contract.errors import Code
@@ -48,9 +48,10 @@ def ask(draft: Draft, event: PromptAsked) -> Reply:
         return Refused(Code.NO_AGENT, "no session is served here yet")
     if not _someone_comes(state):
         return Refused(Code.AGENT_NOT_RUNNING, "no conversation is open and none is being opened")
-    if len(state.queue) >= MAX_QUEUE:
-        return Refused(Code.TOO_LARGE, f"{MAX_QUEUE} prompts wait already")
-    prompt = Prompt(event.prompt_id, PromptFate.QUEUED, event.at, event.content)
+    waiting = sum(p.size for p in state.queue)
+    if len(state.queue) >= MAX_QUEUE or waiting + event.size > MAX_QUEUE_BYTES:
+        return Refused(Code.TOO_LARGE, "as many prompts wait already as can be kept")
+    prompt = Prompt(event.prompt_id, PromptFate.QUEUED, event.at, event.content, size=event.size)
     draft.put_prompt(prompt)
     accepted = PromptReply(prompt, _position(draft.state, prompt))
     pump(draft)
@@ -96,7 +97,7 @@ def pump(draft: Draft) -> None:
     )
     draft.stores.append(StoreTurn(turn, None, state.turns_completed))
     draft.emit(EventKind.TURN_STARTED, {"turn": turn.model_dump(mode="json")})
-    messages.record_prompt(draft, prompt.prompt_id, turn.turn_id, prompt.content)
+    messages.record_prompt(draft, prompt.prompt_id, prompt.content)
     draft.move(Cause.PROMPT_SENT)
     draft.acts.append(
         SendPrompt(

@@ -40,6 +40,8 @@ class Journal:
     uid: str
     namespace: str
     name: str
+    lineage: str
+    """The UID that this journal began with; it stays when a successor adopts it."""
     epoch: int = 0
     operations: dict[str, OperationSeen] = field(default_factory=dict)
     token: TokenSeen | None = None
@@ -50,7 +52,7 @@ class Journal:
     execution: str | None = None
     ended: str | None = "asked"
     exited_at: datetime | None = None
-    capabilities: CapabilitiesSeen = CapabilitiesSeen()
+    capabilities: CapabilitiesSeen = field(default_factory=CapabilitiesSeen)
 
 
 @dataclass
@@ -171,7 +173,7 @@ class Agentctl:
             del journals[old.uid]
             journals[uid] = replace(old, uid=uid)
         if uid not in journals:
-            journals[uid] = Journal(uid, *named)
+            journals[uid] = Journal(uid, *named, lineage=uid)
         self.disk.served = uid
         self.phase = AgentPhase.NONE
         self.profile_hash = None
@@ -311,7 +313,7 @@ class Agentctl:
             return
         kept.prompts[waiting] = "sending"
         kept.turn = TurnSeen(waiting, rfc3339(now))
-        self.disk.agent.heard[f"{kept.name}/{waiting}"] += 1
+        self.disk.agent.heard[f"{kept.name}/{kept.lineage}/{waiting}"] += 1
         self.phase = AgentPhase.RUNNING
 
     def _arrived(self) -> None:

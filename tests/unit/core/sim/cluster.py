@@ -7,11 +7,13 @@ are: guarded by epoch, with the older ones as previous.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from kandev_operator.api import group
 from kandev_operator.api.meta import Model, Resource
 from kandev_operator.api.session import TaskSession
+from kandev_operator.api.timestamps import rfc3339
 from kandev_operator.core.intents import token_secret_name
 from kandev_operator.core.observed import TokenSeen
 from unit.core.sim.agentctl import Agentctl, Disk, Wish
@@ -47,7 +49,8 @@ class Kept:
 class ApiServer:
     """What is stored. Versions never come again, not even after a restore."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self.clock = clock
         self.objects: dict[Key, Resource] = {}
         self.secrets: dict[str, Kept] = {}
         self.version = 0
@@ -102,7 +105,7 @@ class ApiServer:
             if kind == group.TASK_SESSION:
                 self._forget_secret(current)
         elif not current.metadata.is_deleting:
-            meta = current.metadata.replacing(deletion_timestamp="2026-03-04T12:00:00Z")
+            meta = current.metadata.replacing(deletion_timestamp=rfc3339(self.clock()))
             self.put(kind, current.replacing(metadata=meta))
 
     def _forget_secret(self, session: TaskSession) -> None:

@@ -145,7 +145,8 @@ class Ledger:
         epoch = int(intent.operation_id.rpartition("-")[2])
         if any(each.epoch >= epoch and each.established for each in before):
             raise Broken("token_is_never_replaced", "an old fresh start retires a newer token")
-        self.retired[name] |= {each.value for each in before}
+        if self._world.api.secrets_answer:  # else the Secret keeps it, and it is tried again
+            self.retired[name] |= {each.value for each in before}
 
     # ---- told by agentctl --------------------------------------------------------------
 
