@@ -32,7 +32,9 @@ async def test_the_api_server_is_away_while_sessions_run(
     if place.cluster is not cluster:
         pytest.skip("the operator's cluster is not ours to break")
     busy, idle = Diary(tmp_path / "busy.jsonl"), Diary(tmp_path / "idle.jsonl")
-    place.apply(task(), profile("busy", command=busy.agent()), profile("idle", command=idle.agent()))
+    place.apply(
+        task(), profile("busy", command=busy.agent()), profile("idle", command=idle.agent())
+    )
     place.apply(session("busy", place.worktree("busy"), profile="busy"))
     place.apply(session("idle", place.worktree("idle"), profile="idle"))
     place.wait_idle("busy"), place.wait_idle("idle")

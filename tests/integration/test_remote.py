@@ -92,6 +92,9 @@ async def test_a_stranger_at_the_remembered_address(
     place.apply(profile(command=diary.agent()), task(), ours.executor())
     place.apply(session("s", executor=FAR))
     place.wait_idle("s")
+    async with talk(place.cluster.kubeconfig, place.name, "s", operator_namespace=place.name) as s:
+        await s.ask("alpha")
+        await agreed(place, "s", s)
     ours.kill()
     stranger = make_remote(port=ours.port).start()
     place.wait("far", agentctl_ready("ForeignAgentctl"), "foreign", kind="executor")
@@ -105,6 +108,7 @@ async def test_a_stranger_at_the_remembered_address(
     place.wait("s", lambda now: now.get("epoch") == 2 and now["isAgentRunning"], "back")
     place.wait("far", agentctl_ready("AgentctlReady"), "ready", kind="executor")
     assert "errorMessage" not in place.wait_idle("s")
+    assert diary.openings == ["session/new", "session/resume"]
 
 
 async def test_keys_audience_and_clock_are_named_when_they_do_not_fit(

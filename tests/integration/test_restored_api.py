@@ -78,7 +78,10 @@ async def test_the_api_server_is_restored_from_a_backup(
         assert report.agent.pid is not None
         os.kill(report.agent.pid, signal.SIGKILL)
         status = place.wait(
-            "s", lambda now: now.get("epoch", 0) > 2 and now["isAgentRunning"], "resumed", seconds=45
+            "s",
+            lambda now: now.get("epoch", 0) > 2 and now["isAgentRunning"],
+            "resumed",
+            seconds=45,
         )
         assert status["epoch"] == 3
         assert "the first was: alpha" in await s.ask("delta")

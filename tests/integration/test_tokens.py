@@ -22,6 +22,7 @@ ODD = {
     "path": "../../../etc/token-1",
     "percent": "token%2F%00%0a",
     "spaces": "  token in the middle  ",
+    "nul": "token-\0-and-more",
 }
 
 
@@ -64,14 +65,20 @@ async def test_B061_odd_tokens_travel_byte_for_byte_and_are_shown_nowhere(scene:
     await asyncio.gather(*(play(name, token) for name, token in ODD.items()))
 
 
-async def test_B061_a_blank_token_is_none(scene: Scene) -> None:
-    part = scene.part("b061-blank")
-    part.behave("--new-id=   ")
-    await scene.begin("b061-blank", resume={"maxAttempts": 1})
-    status = await part.failed("MaxAttempts")
-    assert "without a usable session id" in status["errorMessage"]
-    assert status["isResumable"] is False
-    assert "resumeTokenRef" not in status
+async def test_B061_what_cannot_be_a_token_is_refused_in_clear_words(scene: Scene) -> None:
+    async def play(name: str, token: str) -> None:
+        part = scene.part(name)
+        part.behave(f"--new-id={token}")
+        await scene.begin(name, resume={"maxAttempts": 1})
+        status = await part.failed("MaxAttempts")
+        assert "without a usable session id" in status["errorMessage"]
+        assert status["isResumable"] is False
+        assert "resumeTokenRef" not in status
+        part.behave()
+        await part.ask_for("resume", "repaired")
+        await part.with_history()
+
+    await asyncio.gather(play("b061-blank", "   "), play("b061-huge", "t" * 70_000))
 
 
 async def test_B017_no_bookkeeping_and_no_secret_in_annotations(scene: Scene) -> None:

@@ -91,7 +91,7 @@ async def test_B028_a_task_follows_its_sessions_and_is_stuck_on_no_failure(scene
 
         await scene.wait("b028", holds, f"{state} {counts}", kind="task")
 
-    await task_is("REVIEW", waiting_for_input=1)
+    await task_is("REVIEW", waitingForInput=1)
     first.behave("--load-error=-32602")
     first.kill()
     await first.failed("ResumeFailed")
@@ -103,10 +103,10 @@ async def test_B028_a_task_follows_its_sessions_and_is_stuck_on_no_failure(scene
         ),
     )
     untouched = await second.idle()
-    await task_is("REVIEW", error=1, waiting_for_input=1)
+    await task_is("REVIEW", error=1, waitingForInput=1)
     first.behave()
     await first.ask_for("resume", "1")
     await first.idle_again(before)
-    await task_is("REVIEW", waiting_for_input=2)
+    await task_is("REVIEW", waitingForInput=2)
     assert second.status["conditions"] == untouched["conditions"]
     assert second.status["epoch"] == untouched["epoch"]

@@ -19,10 +19,12 @@ from typing import Any
 from stage.sessions import Body, Namespace
 
 _MODULE = "kandev_operator.agentctl"
-_SKEWED = (
-    "import runpy, sys, time; real = time.time; time.time = lambda: real() + float(sys.argv.pop(1));"
-    f" runpy.run_module({_MODULE!r}, run_name='__main__', alter_sys=True)"
-)
+_SKEWED = f"""
+import runpy, sys, time
+real, skew = time.time, float(sys.argv.pop(1))
+time.time = lambda: real() + skew
+runpy.run_module({_MODULE!r}, run_name="__main__", alter_sys=True)
+"""
 
 
 class RemoteAgentctl:

@@ -41,6 +41,10 @@ MODE_RUNNING = Step(
     "kubectl patch tasksession {session}{ns} --type merge "
     """-p '{{"spec":{{"operatingMode":"Running"}}}}'""",
 )
+THEN_RESUME = Step(
+    "Then ask for a resume, as resume.policy does not do so by itself:",
+    "kubectl kandev resume {session}{ns}",
+)
 NEW_SESSION = Step("Create a new TaskSession to go on; this one keeps what it has.")
 WAIT = Step("Nothing: the operator is at it.")
 NOTHING = Step("Nothing: this is as it should be.")

@@ -27,8 +27,10 @@ from kandev_operator.cli.seen import Seen, read_moment
 _QUESTIONS: Final = ("ExecutorReady", "WorkspaceReady", "AgentReady", "Resumable")
 _EXPECTED: Final = frozenset({"NotNeeded", "NoAgentWanted"})
 """Reasons for a False that is just what was asked for."""
+_EXPECTED_AT_REST: Final = _EXPECTED | {"WorkspaceUnknown"}
 _HOPELESS: Final = frozenset({"NotResumable", "MissingResumeToken"})
 """Why a resume would be refused again, however often it is asked for."""
+_AT_REST: Final = {"Finished": "It has come to its end. ", "Suspended": "It rests. "}
 _FATES: Final = {
     "accepted": "agentctl has it; it goes to the agent in its turn",
     "queued": "agentctl has it; it goes to the agent in its turn",
@@ -37,6 +39,10 @@ _FATES: Final = {
     "not_delivered": "it never reached the agent, and will not be sent",
     "unknown": "the agent died while it was being handed over; nobody sends it again by itself",
 }
+
+
+Named = tuple[Condition, str, tuple[Condition, ...]]
+"""A condition, what it is called here, and the conditions that stand beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +126,8 @@ def _headline(seen: Seen) -> str:
         found = seen.condition(type_)
         if found is not None and found.reason == seen.reason:
             said = meaning(type_, found.reason, session.status.conditions)
-            return f"Session {name} is {session.status.state or 'CREATED'}. {said}"
+            rests = _AT_REST.get(type_, "")
+            return f"Session {name} is {session.status.state or 'CREATED'}. {rests}{said}"
     return f"Session {name} is {session.status.state or 'CREATED'}."
 
 
@@ -134,7 +141,8 @@ def _facts(seen: Seen) -> Iterator[Fact]:
         mode = seen.session.spec.operating_mode
         yield Fact("asked for", f"operatingMode {mode}: {mode.doc}")
     yield Fact("agent", _agent(seen))
-    yield Fact("conversation", _conversation(seen))
+    if not seen.holds("Finished"):
+        yield Fact("conversation", _conversation(seen))
     if (executor := _executor(seen)) is not None:
         yield Fact("executor", executor)
     if (workspace := _workspace(seen)) is not None:
@@ -224,19 +232,25 @@ def _prompts(seen: Seen) -> Iterator[Fact]:
 def _causes(seen: Seen) -> Iterator[Cause]:
     """The conditions that explain something, each reason once."""
     told: set[str] = set()
-    status = seen.session.status
-    for each in _of_interest(seen):
-        if each.reason in told:
-            continue
-        told.add(each.reason)
-        yield _cause(each, each.type, status.conditions, seen.now)
-    if seen.executor is None:
-        return
-    for each in seen.executor.status.conditions:
+    for each, name, others in (*_of_session(seen), *_of_executor(seen)):
+        if each.reason not in told:
+            message = each.message if each.message not in told else ""
+            told |= {each.reason, each.message}
+            yield _cause(each.replacing(message=message), name, others, seen.now)
+
+
+def _of_session(seen: Seen) -> Iterator[Named]:
+    others = seen.session.status.conditions
+    yield from ((each, each.type, others) for each in _of_interest(seen))
+
+
+def _of_executor(seen: Seen) -> Iterator[Named]:
+    """What is wrong with the executor, and not said by the session already."""
+    others = seen.executor.status.conditions if seen.executor is not None else ()
+    for each in others:
         wrong = each.is_true if each.type in ("Draining", "Stalled") else each.status == "False"
-        if wrong and each.type not in ("Bound", "Ready") and each.reason not in told:
-            told.add(each.reason)
-            yield _cause(each, f"executor {each.type}", seen.executor.status.conditions, seen.now)
+        if wrong and each.type not in ("Bound", "Ready"):
+            yield each, f"executor {each.type}", others
 
 
 def _of_interest(seen: Seen) -> Iterator[Condition]:
@@ -247,22 +261,25 @@ def _of_interest(seen: Seen) -> Iterator[Condition]:
         found = seen.condition(type_)
         if found is not None and found.is_true:
             yield found
+    rests = seen.holds("Suspended") or seen.holds("Finished")
+    expected = _EXPECTED_AT_REST if rests else _EXPECTED
     for type_ in _QUESTIONS:
         found = seen.condition(type_)
-        lost = found is not None and found.reason == "HistoryLost"
-        if found is not None and (lost or not found.is_true) and found.reason not in _EXPECTED:
+        if found is None or found.reason in expected:
+            continue
+        if not found.is_true or found.reason == "HistoryLost":
             yield found
 
 
 def _cause(condition: Condition, name: str, others: tuple[Condition, ...], now: datetime) -> Cause:
     said = meaning(condition.type, condition.reason, others)
-    message = condition.message if condition.message.rstrip(".") != said.rstrip(".") else ""
+    news = not said.startswith(condition.message.rstrip("."))
     since = read_moment(condition.last_transition_time)
     return Cause(
         condition=f"{name} {condition.status}",
         reason=condition.reason,
         meaning=said,
-        message=message,
+        message=condition.message if news else "",
         since=f"for {span(now - since)}" if since is not None else "",
     )
 
@@ -273,6 +290,9 @@ def _steps(seen: Seen) -> Steps:
     chosen: list[Step] = []
     for step in ADVICE.get(seen.reason, UNKNOWN_REASON):
         chosen += [each for each in _fitting(seen, step) if each not in chosen]
+    wakes = advice.MODE_RUNNING in chosen and not seen.holds("Finished")
+    if wakes and seen.session.spec.resume.policy is ResumePolicy.ON_REQUEST:
+        chosen.append(advice.THEN_RESUME)
     if seen.is_in_git and any(each.command and " edit " in each.command for each in chosen):
         chosen.append(Step("Git owns this session: change it there, or the change is undone."))
     return tuple(filled(seen, step) for step in chosen)

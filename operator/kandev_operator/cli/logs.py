@@ -35,8 +35,17 @@ _STYLES: Final = {
 }
 _LINE: Final = re.compile(r"\n(?=[^\n])")
 _INDENT: Final = "\n" + " " * len("2026-01-01T00:00:00Z warning ")
-_NOT_SAID: Final = frozenset({EventKind.OPERATION, EventKind.CAPABILITIES, EventKind.TOKEN})
-"""Events of the process, not of the conversation."""
+_CONVERSATION: Final = frozenset(
+    {
+        EventKind.MESSAGE,
+        EventKind.TURN_STARTED,
+        EventKind.TURN_ENDED,
+        EventKind.PERMISSION_REQUESTED,
+        EventKind.PERMISSION_RESOLVED,
+        EventKind.GAP,
+    }
+)
+"""The others are about the agent's process and what the operator does with it."""
 
 
 class Showing(Protocol):
@@ -57,6 +66,8 @@ class Page:
         """Show what this event adds."""
         for piece in self._transcript.pieces(event):
             self._put(piece)
+        if event.kind is EventKind.TURN_ENDED:
+            self._screen.end_line()  # nobody goes on with this message
 
     def _put(self, piece: Piece) -> None:
         if piece.begins:
@@ -78,7 +89,7 @@ class Lines:
 
     def event(self, event: Event) -> None:
         """Show the event, if it is one of the conversation."""
-        if event.kind not in _NOT_SAID:
+        if event.kind in _CONVERSATION:
             self._screen.say(json.dumps(event.model_dump(mode="json"), separators=(",", ":")))
 
 

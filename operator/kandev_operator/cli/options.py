@@ -36,7 +36,7 @@ examples:
 
 exit codes:
   0    done
-  1    it failed: the turn was cut off, the agent refused, the cluster cannot be reached
+  1    it failed: the turn was cut off or went wrong, something could not be reached or read
   2    wrong usage
   3    refused, because the session cannot as it is (no agent runs, nobody serves it)
   4    it did not come true in the time given

@@ -70,6 +70,8 @@ class Watch:
         self._streams: Streams | None = None
         self._ended: str = "the watch has not started yet"
         self._told = ""
+        self._no_entry = ""
+        self._sessions: list[aiohttp.ClientSession] = []
         self.last_event: dict[str, float] = {}
 
     def start(self) -> None:
@@ -109,8 +111,9 @@ class Watch:
                 loop.call_soon_threadsafe(flag.set)
 
     def _run(self) -> None:
-        # kopf tells every attempt; what matters of it is told here, once.
-        logging.getLogger("kopf._cogs.clients").setLevel(logging.CRITICAL)
+        # kopf tells every attempt and every end; what matters of it is told here, once.
+        for loud in ("kopf._cogs.clients", "kopf._core.reactor.running", "kopf.activities"):
+            logging.getLogger(loud).setLevel(logging.CRITICAL)
         pause = _FIRST_PAUSE
         while not self._stopping.is_set():
             began, self._again = time.monotonic(), None
@@ -136,6 +139,15 @@ class Watch:
         if self._stopping.is_set():
             return
         self._streams = streams = Streams(self._places(), time.monotonic)
+        self._no_entry = ""
+        try:
+            await self._watch(streams, stop)
+        finally:
+            sessions, self._sessions = self._sessions, []
+            for session in sessions:
+                await session.close()
+
+    async def _watch(self, streams: Streams, stop: asyncio.Event) -> None:
         tasks = await kopf.spawn_tasks(
             registry=self._registry(streams),
             settings=_settings(),
@@ -150,6 +162,9 @@ class Watch:
             first = asyncio.FIRST_COMPLETED
             ended, _ = await asyncio.wait(tasks, timeout=_LOOK_SECONDS, return_when=first)
             self._tell(streams)
+            if self._no_entry:
+                # kopf would now wait without end for credentials that it does not ask for again.
+                raise _Abandoned(self._no_entry)
             if streams.silent_seconds > _SILENT_SECONDS:
                 raise _Abandoned(f"it neither watches nor tries to: {streams.problem}")
         ours = {task for task in (asyncio.current_task(),) if task is not None}
@@ -186,12 +201,13 @@ class Watch:
         async def login(**_: Any) -> kopf.AiohttpSession:
             try:
                 access = await self._source.load()
+                who, now = (access.connection, access.authorization), time.monotonic()
+                if now - given.get(who, -_SAME_AGAIN_SECONDS) < _SAME_AGAIN_SECONDS:
+                    # Just given, and refused: giving it again would be a tight loop.
+                    raise Unauthorized("watch", "the API server does not accept the credentials")
             except Unauthorized as error:
+                self._no_entry = str(error)
                 raise kopf.PermanentError(str(error)) from None
-            who, now = (access.connection, access.authorization), time.monotonic()
-            if now - given.get(who, -_SAME_AGAIN_SECONDS) < _SAME_AGAIN_SECONDS:
-                # Just given, and refused: giving it again and again would be a tight loop.
-                raise kopf.PermanentError("the API server does not accept the credentials")
             given[who] = now
             config = access.configuration
             scheme, _blank, token = (access.authorization or "").partition(" ")
@@ -204,12 +220,12 @@ class Watch:
                 scheme=scheme if token else None,
                 token=token or None,
             )
-            # kopf closes it, with the credentials that it stands for.
             session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
                 headers=info.as_http_headers(),
                 trace_configs=[self._trace(streams)],
             )
+            self._sessions.append(session)
             return kopf.AiohttpSession(
                 server=config.host, aiohttp_session=session, default_namespace=access.namespace
             )

@@ -164,9 +164,10 @@ def _token_elsewhere(o: SessionObserved) -> bool:
 
 
 def _history_lost(o: SessionObserved) -> bool:
+    """Told by the resume itself, and remembered once agentctl lists that no longer."""
     report, intent = o.own_report, o.session.status.intent
-    if report is None or intent is None:
-        kept = conditions.get(o.session.status.conditions, "Resumable")
-        return kept is not None and kept.reason == ResumableReason.HISTORY_LOST
-    operation = report.operation(intent.operation_id)
-    return operation is not None and operation.token_replaced
+    operation = report.operation(intent.operation_id) if report and intent else None
+    if operation is not None:
+        return operation.token_replaced
+    kept = conditions.get(o.session.status.conditions, "Resumable")
+    return kept is not None and kept.reason == ResumableReason.HISTORY_LOST

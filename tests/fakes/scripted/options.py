@@ -54,7 +54,8 @@ def read(argv: list[str]) -> argparse.Namespace:
     parser = make_parser()
     options = parser.parse_args(argv)
     if options.options and Path(options.options).exists():
-        more = shlex.split(Path(options.options).read_text(), comments=True)
+        # Bytes: line ends inside of a quoted text are to stay what they are.
+        more = shlex.split(Path(options.options).read_bytes().decode(), comments=True)
         options = parser.parse_args(argv + more)
     return options
 

@@ -11,8 +11,8 @@ from kandev_operator.agentctl.statedir import AlreadyRunning, StateDir
 
 MOUNTS = """\
 22 1 8:1 / / rw - ext4 /dev/sda1 rw
-30 22 0:25 / /work rw - nfs4 server:/x rw
-31 30 8:2 / /work/local rw - xfs /dev/sdb rw
+30 22 0:25 / /data rw - nfs4 server:/x rw
+31 30 8:2 / /data/local rw - xfs /dev/sdb rw
 32 22 0:9 / /mnt/my\\040disk rw - fuse.sshfs host:/ rw
 33 22 0:9 / /mnt/over rw - fuse.fuse-overlayfs none rw
 """
@@ -23,10 +23,10 @@ MOUNTS = """\
     [
         ("/", False),
         ("/home/x", False),
-        ("/work", True),
-        ("/work/state", True),
-        ("/workspace", False),
-        ("/work/local/state", False),
+        ("/data", True),
+        ("/data/state", True),
+        ("/database", False),
+        ("/data/local/state", False),
         ("/mnt/my disk/x", True),
         ("/mnt/over", False),
     ],

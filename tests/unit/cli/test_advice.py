@@ -9,8 +9,7 @@ from kandev_operator.cli.advice import ADVICE, UNKNOWN_REASON, Step
 from kandev_operator.cli.explain import filled, meaning
 from kandev_operator.cli.options import parse
 from kandev_operator.cli.seen import Seen
-from unit.cli.stage import a_session, an_executor
-from unit.cli.test_words import NOON
+from unit.cli.bodies import NOON, a_session, an_executor
 
 STEPS = sorted({step for steps in (*ADVICE.values(), UNKNOWN_REASON) for step in steps}, key=str)
 COMMANDS = [step for step in STEPS if step.command]

@@ -10,7 +10,8 @@ from kandev_operator.cli.faults import Fault
 from kandev_operator.cli.follow import Away, Connected, Follower, Item, Quiet
 from kandev_operator.cli.reach import NotServed
 from kandev_operator.contract.events import Event
-from unit.cli.stage import FAST, NAME, Stage, executor_body, until
+from unit.cli.bodies import NAME, executor_body
+from unit.cli.stage import FAST, Stage, until
 
 
 class Reader:

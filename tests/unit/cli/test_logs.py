@@ -7,7 +7,8 @@ import pytest
 
 from kandev_operator.cli.commands import Logs
 from kandev_operator.cli.faults import ExitCode, Fault, Refusal
-from unit.cli.stage import NAME, Stage, condition, session_body, until
+from unit.cli.bodies import NAME, condition, session_body
+from unit.cli.stage import Stage, until
 
 PAGE = """\
 2026-11-30T14:00:01Z user    Fix the bug

@@ -6,7 +6,8 @@ import pytest
 
 from kandev_operator.cli.commands import Allow, Cancel, Command, Deny, Permissions
 from kandev_operator.cli.faults import ExitCode, Refusal
-from unit.cli.stage import AT, NAME, Json, Stage
+from unit.cli.bodies import AT, NAME, Json
+from unit.cli.stage import Stage
 
 
 def permission(*kinds: str) -> Json:

@@ -17,7 +17,9 @@ from kandev_operator.cli.keys import public
 from kandev_operator.cli.options import parse
 from kandev_operator.cli.program import run
 from kandev_operator.cli.screen import Screen
-from unit.cli.stage import NAME, FakeApi, Stage, condition, kubeconfig, serving, session_body
+from unit.cli.bodies import NAME, condition, session_body
+from unit.cli.fakeapi import FakeApi
+from unit.cli.stage import Stage, kubeconfig, serving
 
 
 async def ran(config: str, *argv: str) -> tuple[int, str, str]:
@@ -208,3 +210,16 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 1
+
+
+def test_an_interruption_is_no_traceback() -> None:
+    code = (
+        "import asyncio, os, signal, sys; from kandev_operator.cli import __main__ as it, program\n"
+        "async def run(where, command, screen):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    await asyncio.Event().wait()\n"
+        "program.run = run\n"
+        "sys.exit(it.main(['why', 'demo']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")

@@ -11,7 +11,8 @@ from kandev_operator.cli.troubles import of_agentctl, of_cluster, of_key, of_obj
 from kandev_operator.clients import errors, resources
 from kandev_operator.clients.tokens import SigningKey
 from kandev_operator.contract.claims import Scope
-from unit.cli.stage import NAME, Json, Stage, an_executor, executor_body, signing_secret
+from unit.cli.bodies import NAME, Json, an_executor, executor_body
+from unit.cli.stage import Stage, signing_secret
 
 ASK = Permissions(NAME)
 REMOTE = {"runtime": "Remote", "remote": {"url": "https://build-7.example.com:8443"}}

@@ -6,7 +6,8 @@ import pytest
 
 from kandev_operator.cli.commands import Command, FreshStart, Resume
 from kandev_operator.cli.faults import ExitCode, Fault, Misuse, OutOfTime, Refusal
-from unit.cli.stage import NAME, Json, Stage, condition, session_body
+from unit.cli.bodies import NAME, Json, condition, session_body
+from unit.cli.stage import Stage
 
 RESUME = "kandev.dev/resume-requested"
 FRESH = "kandev.dev/fresh-start-requested"

@@ -159,7 +159,7 @@ def test_what_is_not(one: Event) -> None:
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
-    max_leaves=8,
+    max_leaves=4,
 )
 names = st.sampled_from(
     ["message_id", "author", "kind", "text", "content", "turn", "permission", "exit", "status"]

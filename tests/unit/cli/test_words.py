@@ -1,6 +1,6 @@
 """Spans of time as people say them, and text that a terminal would obey."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from kandev_operator.cli.clock import ago, ahead, now, span
 from kandev_operator.cli.plain import one_line, plain
-
-NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
+from unit.cli.bodies import NOON
 
 SPANS = [
     (0, "less than a second"),
