@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from kandev_operator.clients.processes import birth_of
 from stage.operatorprocess import OperatorProcess
 from stage.sessions import Body, Namespace, profile, session, task
 from stage.tcpproxy import TcpProxy
@@ -120,7 +121,8 @@ async def test_b035_b013_many_live_sessions_and_a_restart_that_sees_late(
     while len(place.items("executors")) > len(NAMES) - len(gone):
         assert time.monotonic() < end, place.tail()
         await asyncio.sleep(0.2)
-    assert sum(os.path.exists(f"/proc/{pid}") for pid in pids) == len(NAMES) - len(gone)
+    living = [pid for pid in pids if birth_of(pid) is not None]
+    assert len(living) == len(NAMES) - len(gone)
 
 
 async def verified(operator: OperatorProcess, count: int) -> None:
@@ -128,9 +130,9 @@ async def verified(operator: OperatorProcess, count: int) -> None:
     end = time.monotonic() + 60
     while True:
         leads = operator.metric("kandev_operator_lease_valid") == 1
-        if leads and verifications(operator) >= count:
-            if operator.metric("kandev_operator_queue_depth") == 0:
-                return
+        idle = operator.metric("kandev_operator_queue_depth") == 0
+        if leads and idle and verifications(operator) >= count:
+            return
         assert time.monotonic() < end, operator.tail()
         await asyncio.sleep(0.2)
 

@@ -122,8 +122,8 @@ async def test_a_leader_that_froze_in_the_middle_of_an_act_does_nothing_more(
 
         since = audit.mark()
         frozen.thaw()
-        while leads(frozen) or frozen.get("/readyz")[0] != 200:
-            await asyncio.sleep(0.1)
+        await asyncio.to_thread(frozen.wait_ready)
+        assert not leads(frozen)
         assert "the first was: alpha" in await s.ask("beta")
         await agreed(place, "s", s)
         place.patch("tasksession", "s", {"spec": {"operatingMode": "Suspended"}})

@@ -5,7 +5,7 @@ Every error that is meant for a person ends here as text and an exit code; any o
 keeps its traceback.
 """
 
-from typing import assert_never
+from typing import Final, assert_never
 
 import aiohttp
 
@@ -29,12 +29,17 @@ from kandev_operator.clients import errors
 from kandev_operator.clients.agentctl import open_session
 from kandev_operator.clients.kube import Kube
 
+FIELD_MANAGER: Final = "kubectl-kandev"
+"""A person's wish must not look as if the operator had written it."""
+
 
 async def run(where: Where, command: Command, screen: Screen) -> int:
     """Carry a command out; gives the exit code."""
     try:
         async with (
-            await Kube.connect(where.kubeconfig, where.context) as kube,
+            await Kube.connect(
+                where.kubeconfig, where.context, field_manager=FIELD_MANAGER
+            ) as kube,
             open_session() as http,
         ):
             return await carry_out(desk_for(where, kube, http, screen), command)

@@ -52,8 +52,10 @@ class Kube:
         *,
         on_request: OnRequest = nobody_counts,
         clock: Callable[[], float] = time.monotonic,
+        field_manager: str = FIELD_MANAGER,
     ) -> None:
         self._transport = Transport(source, access, on_request, clock)
+        self._manager = field_manager
 
     @classmethod
     async def connect(
@@ -62,10 +64,12 @@ class Kube:
         context: str | None = None,
         *,
         on_request: OnRequest = nobody_counts,
+        field_manager: str = FIELD_MANAGER,
     ) -> Self:
         """Read the credentials; nothing is sent yet. Raises Unauthorized when there are none."""
         source = find_source(kubeconfig, context)
-        return cls(source, await source.load(), on_request=on_request)
+        access = await source.load()
+        return cls(source, access, on_request=on_request, field_manager=field_manager)
 
     async def __aenter__(self) -> Self:
         return self
@@ -157,7 +161,7 @@ class Kube:
                 path=resource.path(namespace),
                 plural=resource.plural,
                 about=_about(namespace, metadata.get("name") or ""),
-                query=_write_query(dry_run=dry_run),
+                query=self._write_query(dry_run=dry_run),
                 body=_whole(resource, body),
                 timeout=timeout,
             )
@@ -181,7 +185,7 @@ class Kube:
                 path=resource.path(namespace, name),
                 plural=resource.plural,
                 about=_about(namespace, name),
-                query=_write_query(),
+                query=self._write_query(),
                 body=_whole(resource, body),
                 timeout=timeout,
             )
@@ -212,7 +216,7 @@ class Kube:
                 path=resource.path(namespace, name, "status"),
                 plural=resource.plural,
                 about=_about(namespace, name),
-                query=_write_query(),
+                query=self._write_query(),
                 body=_whole(resource, {"metadata": identity, "status": body.get("status") or {}}),
                 timeout=timeout,
             )
@@ -239,7 +243,7 @@ class Kube:
                 path=resource.path(namespace, name, subresource),
                 plural=resource.plural,
                 about=_about(namespace, name),
-                query=_write_query(),
+                query=self._write_query(),
                 body=patch,
                 content_type=_MERGE_PATCH,
                 timeout=timeout,
@@ -264,7 +268,7 @@ class Kube:
                 path=resource.path(namespace, name, subresource),
                 plural=resource.plural,
                 about=_about(namespace, name),
-                query=_write_query(),
+                query=self._write_query(),
                 body=[*operations],  # the REST client takes anything but a list for a merge patch
                 content_type=_JSON_PATCH,
                 timeout=timeout,
@@ -344,6 +348,13 @@ class Kube:
             if not token:
                 return items, metadata.get("resourceVersion") or ""
 
+    def _write_query(self, *, dry_run: bool = False) -> str:
+        """Strict: the server says which field it does not know instead of dropping it."""
+        query = {"fieldManager": self._manager, "fieldValidation": "Strict"}
+        if dry_run:
+            query["dryRun"] = "All"
+        return urlencode(query)
+
 
 def _about(namespace: str | None, name: str) -> str:
     return "/".join(part for part in (namespace, name) if part)
@@ -360,11 +371,3 @@ def _guard(resource: Resource, body: Object) -> Object:
     if not metadata.get("resourceVersion"):
         raise ValueError(f"a {resource.kind} cannot be replaced without a resourceVersion")
     return metadata
-
-
-def _write_query(*, dry_run: bool = False) -> str:
-    """Strict: the server says which field it does not know instead of dropping it."""
-    query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
-    if dry_run:
-        query["dryRun"] = "All"
-    return urlencode(query)

@@ -212,7 +212,8 @@ class Operator:
                     await reconciler.run(key)
                 else:
                     self._postponed.add(key)
-                    await reconciler.look(key)
+                    if not await reconciler.look(key):
+                        self._postponed.discard(key)
             except Exception:
                 # A bug of ours in one object's pass must not take the others down.
                 log.exception("a pass over %s failed", key)

@@ -98,12 +98,15 @@ class Reconciler:
         finally:
             self._w.metrics.reconciled(key.kind, outcome, time.perf_counter() - began)
 
-    async def look(self, key: Key) -> None:
-        """Only look: whoever does not lead yet follows the agentctls, and will know what to do."""
+    async def look(self, key: Key) -> bool:
+        """Only look: whoever does not lead yet follows the agentctls, and will know what to do.
+
+        Tells whether there is anything that a pass could be about.
+        """
         body = self._w.cache.get(key.kind, key.namespace, key.name)
         if body is None:
             self._forget(key)
-            return
+            return False
         try:
             match key.kind:
                 case group.TASK_SESSION:
@@ -113,11 +116,12 @@ class Reconciler:
                 case group.EXECUTOR:
                     known = was_asked(await self._observer.executor(Executor.from_body(body), None))
                 case _:
-                    return
+                    return True
         except InvalidSpec:
-            return  # its pass will say so
+            return True  # its pass will say so
         if known:
             self.verified[key] = time.monotonic()
+        return True
 
     async def _pass(self, key: Key, body: Body) -> str:
         match key.kind:

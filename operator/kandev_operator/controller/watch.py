@@ -319,6 +319,10 @@ def _settings() -> kopf.OperatorSettings:
     settings.networking.error_backoffs = _Patience()
     # Else a shutdown that hangs for ten minutes would kill the process.
     settings.process.ultimate_exiting_timeout = None
-    settings.queueing.idle_timeout = 1.0
+    # A worker only hands a body over. One for each of thousands of listed objects at once, each
+    # lingering for a second, would cost more memory than the objects do.
+    settings.watching.chunk_size = 500
+    settings.queueing.worker_limit = 64
+    settings.queueing.idle_timeout = 0.02
     settings.queueing.exit_timeout = 0.5
     return settings

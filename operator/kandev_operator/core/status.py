@@ -97,9 +97,12 @@ def _may_wait(
 
 
 def _token_actions(o: SessionObserved, verdict: Verdict) -> tuple[StoreToken, ...]:
-    """Keep a token that the Secret does not have yet. A fresh start under way keeps none."""
+    """Keep a token that the Secret does not have yet; neither an older one than it has, nor any
+    while a fresh start is under way."""
     token = o.own_report.token if o.own_report else None
-    if token is None or "resume_token_ref" in verdict.changes or ladder.is_retiring(o):
+    if token is None or "resume_token_ref" in verdict.changes:
+        return ()
+    if token is not ladder.known_token(o):
         return ()
     ref = o.session.status.resume_token_ref
     if ref is not None and ref.sha256_prefix == token.sha256[:SHA_PREFIX]:
@@ -226,8 +229,8 @@ def _of_the_agent(o: SessionObserved, running: bool | None) -> dict[str, Any]:
         else None,
         "capabilities": _capabilities(report.capabilities) or old.capabilities,
     }
-    token = report.token
-    if token is not None and not ladder.is_retiring(o):
+    token = ladder.known_token(o)
+    if token is not None:
         fields["resume_token_ref"] = ResumeTokenRef(
             secret_name=intents.secret_name(o),
             established=token.established,

@@ -7,56 +7,24 @@ from typing import Any
 import pytest
 
 from builders import (
-    HASH,
     NOW,
-    a_profile_seen,
     a_report,
     a_session,
-    a_status,
     a_token,
-    a_token_ref,
     ago,
     an_intent,
     an_operation,
-    session_observed,
-    some_capabilities,
 )
-from kandev_operator.api.agent import Capabilities
 from kandev_operator.api.timestamps import rfc3339
-from kandev_operator.core.observed import Found, Missing, SessionObserved, TurnSeen, Unreadable
-from plans import action, condition, decide, done, said, truth, waits, wishing, with_status, written
+from kandev_operator.core.observed import (
+    SessionObserved,
+    TurnSeen,
+)
+from plans import action, decide, done, said, waits, wishing, with_status, written
+from situations import NOTHING_YET, gone, intends, under_way
 
 CUT_OFF = TurnSeen("p-1", rfc3339(ago(20)), outcome="interrupted")
 COMPLETED = TurnSeen("p-1", rfc3339(ago(40)), outcome="completed")
-
-
-def gone(
-    *, phase: str = "exited", report: dict[str, Any] | None = None, **session: Any
-) -> SessionObserved:
-    """An agent that had lived for an hour, and ended ten seconds ago."""
-    status = session.pop("status", {})
-    more = {key: session.pop(key) for key in ("secret", "profile") if key in session}
-    fields: dict[str, Any] = {
-        "operations": (an_operation(ended_at=ago(3600)),),
-        "exit_text": "The agent ended with code 1.",
-        "exited_at": ago(10),
-        **(report or {}),
-    }
-    kept: dict[str, Any] = {
-        "state": "WAITING_FOR_INPUT",
-        "intent": an_intent(at=rfc3339(ago(3600))),
-        "agent_execution_id": "exec-1",
-        "resume_token_ref": a_token_ref(),
-    }
-    told = a_session(status=a_status(**{**kept, **status}), **session)
-    return session_observed(told, report=a_report(phase, **fields), **more)
-
-
-def intends(plan: Any) -> str:
-    """The intent that is newly written, and its attempt."""
-    status = written(plan)
-    assert status.state == "STARTING"
-    return f"{status.intent.kind} {status.attempt}"
 
 
 # ---- who asks for a resume --------------------------------------------------------------
@@ -190,13 +158,6 @@ def test_b005_whoever_repeats_an_intent_repeats_the_same_operation() -> None:
 # ---- the intent under way ---------------------------------------------------------------
 
 
-def under_way(kind: str = "Resume", *, phase: str = "none", **overrides: Any) -> SessionObserved:
-    """An intent is written down. Without `operations`, agentctl has not heard of it."""
-    report = {"operations": (), **overrides.pop("report", {})}
-    status = {"state": "STARTING", "intent": an_intent(kind), **overrides.pop("status", {})}
-    return gone(phase=phase, report=report, status=status, **overrides)
-
-
 @pytest.mark.parametrize(
     ("o", "expected"),
     [
@@ -217,7 +178,7 @@ def under_way(kind: str = "Resume", *, phase: str = "none", **overrides: Any) ->
             id="done, and the conversation is about to be open",
         ),
         pytest.param(
-            under_way("Start", report={"token": None, "turns_completed": 0}),
+            under_way("Start", **NOTHING_YET),
             "StartAgent",
             id="a start that is not done yet",
         ),
@@ -230,15 +191,12 @@ def test_an_intent_is_done_and_then_waited_for(o: SessionObserved, expected: str
 
 
 def test_a_first_start_opens_a_new_conversation() -> None:
-    start = action(
-        decide(under_way("Start", report={"token": None, "turns_completed": 0})), "StartAgent"
-    )
+    start = action(decide(under_way("Start", **NOTHING_YET)), "StartAgent")
     assert (start.mode, start.token, start.operation_id) == ("new", None, "uid-s-a-1")
 
 
 def test_an_intent_of_a_kind_from_the_future_resumes_nothing_by_itself() -> None:
-    o = under_way("Teleport", report={"token": None, "turns_completed": 0})
-    assert action(decide(o), "StartAgent").mode == "new"
+    assert action(decide(under_way("Teleport", **NOTHING_YET)), "StartAgent").mode == "new"
 
 
 @pytest.mark.parametrize(
@@ -256,177 +214,3 @@ def test_a_start_never_begins_anew_over_a_conversation_that_is_there(
     assert (written(plan).state, done(plan)) == (expected, "")
     intent = written(plan).intent
     assert (intent.kind if intent else None) == ("Resume" if policy == "Auto" else None)
-
-
-# ---- may it be resumed? -----------------------------------------------------------------
-
-UNASKED = some_capabilities(resume=None, profile_hash=None, probed_at=None)
-NO = Capabilities(supports_session_resume=False)
-
-
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        pytest.param(
-            {"profile": a_profile_seen(supports_session_resume=False)}, id="the profile says no"
-        ),
-        pytest.param(
-            {"report": {"capabilities": some_capabilities(resume=False)}}, id="the agent says no"
-        ),
-        pytest.param(
-            {"report": {"capabilities": UNASKED}, "status": {"capabilities": NO}},
-            id="the agent said no last time",
-        ),
-    ],
-)
-def test_a_conversation_of_an_agent_that_cannot_resume(overrides: dict[str, Any]) -> None:
-    plan = decide(gone(**overrides))
-    assert (said(plan), done(plan)) == ("ERROR False/NotResumable stalled", "")
-    status = written(plan)
-    assert (status.is_resumable, status.resume_reason) == (False, "not_resumable")
-    assert (status.executor_status, truth(plan, "WorkspaceReady")) == (
-        "ready",
-        "True/WorkspaceReady",
-    )
-    assert status.resume_token_ref is not None
-    fresh = decide(gone(**overrides, on_failure="FreshConversation"))
-    assert intends(fresh) == "FreshStart 1"
-
-
-def test_an_agent_that_cannot_resume_and_never_finished_a_turn_starts_anew() -> None:
-    o = gone(
-        report={
-            "capabilities": some_capabilities(resume=False),
-            "token": a_token(established=False),
-        },
-        status={"resume_token_ref": a_token_ref(established=False)},
-    )
-    assert intends(decide(o)) == "Start 1"
-
-
-def test_the_live_answer_is_asked_for_again_before_the_call() -> None:
-    o = under_way(
-        report={"capabilities": some_capabilities(resume=False)},
-        status={"capabilities": Capabilities(supports_session_resume=True)},
-    )
-    assert said(decide(o)) == "ERROR False/NotResumable stalled"
-
-
-@pytest.mark.parametrize(
-    ("phase", "report", "expected"),
-    [
-        pytest.param("initializing", {"capabilities": UNASKED}, "", id="it is being asked"),
-        pytest.param(
-            "none",
-            {"capabilities": UNASKED, "profile_hash": "hash-0"},
-            "ConfigureAgent",
-            id="another command is configured: first the right one",
-        ),
-        pytest.param(
-            "none",
-            {"capabilities": some_capabilities(profile_hash="hash-0"), "profile_hash": "hash-0"},
-            "ConfigureAgent",
-            id="the answer is about another command",
-        ),
-        pytest.param(
-            "none",
-            {"capabilities": UNASKED},
-            "StartAgent",
-            id="nobody will be asked but by a start",
-        ),
-    ],
-)
-def test_an_unknown_capability_is_neither_yes_nor_no(
-    phase: str, report: dict[str, Any], expected: str
-) -> None:
-    plan = decide(under_way(phase=phase, report=report))
-    assert done(plan) == expected
-    assert truth(plan, "Resumable") == "Unknown/CapabilityUnknown"
-    assert (written(plan).state, written(plan).is_resumable) == ("STARTING", None)
-
-
-def test_an_unknown_capability_is_an_error_after_the_start_time_and_asked_for_again() -> None:
-    report = {"capabilities": UNASKED}
-    o = under_way(phase="initializing", report=report, lifecycle={"start_timeout_seconds": 30})
-    assert written(decide(o, ago(31))).state == "STARTING"
-    plan = decide(o, ago(30))
-    assert said(plan) == "ERROR False/CapabilityUnknown at work"
-    assert written(plan).resume_token_ref is not None
-    assert "not_resumable" not in written(plan).error_message
-    assert 1 < (waits(plan) or 0) < 3
-    again = decide(with_status(o, plan.status), NOW)
-    assert intends(again) == "Resume 2"
-
-
-def test_a_probe_that_failed_since_the_intent_is_judged_at_once() -> None:
-    from kandev_operator.core.observed import FailureSeen
-
-    failure = FailureSeen("command_not_found", "no such file: agent")
-    fresh = some_capabilities(resume=None, probed_at=rfc3339(ago(5)), failure=failure)
-    plan = decide(under_way(report={"capabilities": fresh}))
-    assert said(plan) == "ERROR False/CommandNotFound stalled"
-    assert written(plan).error_message == "command_not_found: no such file: agent"
-    stale = replace(fresh, probed_at=rfc3339(ago(300)))
-    assert done(decide(under_way(report={"capabilities": stale}))) == "StartAgent"
-
-
-# ---- where the token is -----------------------------------------------------------------
-
-LOST: dict[str, Any] = {"token": None, "turns_completed": 3}
-
-
-@pytest.mark.parametrize(
-    ("journal", "secret", "used"),
-    [
-        pytest.param(a_token(epoch=3), Missing(), "tok-1", id="in the journal"),
-        pytest.param(None, Found(a_token("tok-s", epoch=3)), "tok-s", id="in the Secret only"),
-        pytest.param(
-            a_token(epoch=2), Found(a_token("tok-s", epoch=3)), "tok-s", id="newer in the Secret"
-        ),
-        pytest.param(
-            a_token(epoch=3), Found(a_token("tok-s", epoch=2)), "tok-1", id="older in the Secret"
-        ),
-    ],
-)
-def test_which_token_is_resumed_with(journal: Any, secret: Any, used: str) -> None:
-    plan = decide(under_way(report={"token": journal}, secret=secret))
-    assert action(plan, "StartAgent").token.value == used
-    assert written(plan).is_resumable is True
-
-
-@pytest.mark.parametrize("kind", ["Start", "Resume"])
-def test_a_secret_that_cannot_be_read_is_not_an_empty_one(kind: str) -> None:
-    report = {"token": None, "turns_completed": 0}
-    plan = decide(under_way(kind, report=report, secret=Unreadable("forbidden")))
-    assert said(plan) == "STARTING False/ResumeTokenUnknown at work"
-    assert (done(plan), waits(plan), written(plan).is_resumable) == ("", 5, None)
-    assert truth(plan, "Resumable") == "Unknown/ResumeTokenUnknown"
-
-
-@pytest.mark.parametrize("state", ["gone", "under way"])
-def test_a_token_that_is_nowhere(state: str) -> None:
-    make = gone if state == "gone" else under_way
-    plan = decide(make(report=LOST, secret=Missing()))
-    assert said(plan) == "ERROR False/MissingResumeToken stalled"
-    assert (done(plan), written(plan).resume_reason) == ("", "missing_resume_token")
-    assert written(plan).is_resumable is False
-    assert truth(plan, "ExecutorReady") == "True/ExecutorReady"
-
-
-def test_a_token_that_is_nowhere_is_no_loss_where_no_turn_was_completed() -> None:
-    report = {"token": None, "turns_completed": 0}
-    ref = {"resume_token_ref": a_token_ref(established=False)}
-    assert intends(decide(gone(report=report, secret=Missing(), status=ref))) == "Start 1"
-
-
-def test_before_the_secret_was_looked_at_nothing_is_concluded() -> None:
-    plan = decide(gone(report=LOST, secret=None))
-    assert (done(plan), written(plan).is_resumable) == ("", True)
-    assert written(plan).state == "STARTING"
-
-
-def test_a_session_that_was_configured_away_is_made_ours_first() -> None:
-    plan = decide(under_way(report={"session_uid": None, "token": None}))
-    assert done(plan) == "ConfigureAgent"
-    assert a_profile_seen().value.hash == HASH
-    assert condition(plan, "WorkspaceReady").reason == "Checking"
