@@ -266,6 +266,9 @@ def _attempt_after_exit(o: ExecutorObserved, now: datetime) -> int:
 def _asked(o: ExecutorObserved, now: datetime) -> Life:
     """What the newest look at agentctl means."""
     fields = _address(o, now)
+    if _has_moved(o):
+        said = "agentctl has not answered at its new address yet."
+        return Life(ExecutorState.STARTING, _unknown(said), (), fields, requeue=AT_ONCE)
     executor = o.executor.replacing(status=o.executor.status.replacing(**fields))
     health = probes.judge(executor, o.probe, limits_of(o), now)
     if health is None:
@@ -298,10 +301,16 @@ def _address(o: ExecutorObserved, now: datetime) -> dict[str, Any]:
     remote = o.executor.spec.remote
     if remote is None:
         return {}
-    moved = status.agentctl_url not in (None, remote.url)
+    moved = _has_moved(o)
     pin = {"instance_id": None, "boot_id": None} if moved else {}
     began = rfc3339(now) if moved or status.started_at is None else status.started_at
     return {"agentctl_url": remote.url, "started_at": began, **pin}
+
+
+def _has_moved(o: ExecutorObserved) -> bool:
+    """A remote one has another address than was asked: whatever was heard came from elsewhere."""
+    remote = o.executor.spec.remote
+    return remote is not None and o.executor.status.agentctl_url not in (None, remote.url)
 
 
 def _as_it_was(o: ExecutorObserved, fields: dict[str, Any]) -> Life:

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from kandev_operator.api import conditions
-from kandev_operator.api.agent import AgentIdentity, ExecutorCapabilities
-from kandev_operator.api.conditions import FALSE, TRUE, UNKNOWN, Condition, Conditions
+from kandev_operator.api.agent import ExecutorCapabilities
+from kandev_operator.api.conditions import FALSE, TRUE, UNKNOWN, Conditions
 from kandev_operator.api.executor import ExecutorState, ExecutorStatus, Runtime, WorktreeStatus
 from kandev_operator.api.reasons import (
     AgentctlReadyReason,
@@ -25,7 +25,7 @@ from kandev_operator.api.reasons import (
     resume_word,
 )
 from kandev_operator.api.timestamps import rfc3339
-from kandev_operator.core import failures
+from kandev_operator.core import failures, stored
 from kandev_operator.core.actions import Action
 from kandev_operator.core.observed import Answer, ExecutorObserved
 from kandev_operator.core.occupancy import Occupancy
@@ -34,8 +34,6 @@ from kandev_operator.core.verdict import Notice, Plan
 
 RIDING: Final = frozenset({"last_seen_at"})
 """Fields whose change alone is no reason for a write."""
-
-Row = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,21 +107,9 @@ def _capabilities(o: ExecutorObserved, held: Occupancy) -> ExecutorCapabilities 
     report = o.probe.report if o.probe.answer is Answer.WELL else None
     if report is None or held.session_ref is None or report.session_uid != held.session_ref.uid:
         return None
-    seen = report.capabilities
-    if seen.probed_at is None or seen.supports_session_resume is None:
-        return None
-    return ExecutorCapabilities(
-        supports_session_resume=seen.supports_session_resume,
-        supports_workspace_only=seen.supports_workspace_only,
-        agent=AgentIdentity(name=seen.agent_name, version=seen.agent_version)
-        if seen.agent_name
-        else None,
-        load_session=seen.load_session,
-        resume_session=seen.resume_session,
-        list_sessions=seen.list_sessions,
-        probed_at=seen.probed_at,
-        profile_hash=seen.profile_hash,
-    )
+    caps = stored.capabilities(report.capabilities)
+    told = report.capabilities.profile_hash
+    return ExecutorCapabilities(**caps, profile_hash=told) if caps else None
 
 
 def _conditions(
@@ -133,7 +119,7 @@ def _conditions(
     caps: ExecutorCapabilities | None,
     now: datetime,
 ) -> Conditions:
-    rows: list[Row] = [
+    rows: list[stored.Row] = [
         ("Ready", *_ready(held, life)),
         ("AgentctlReady", *_agentctl_ready(life)),
         ("PodScheduled", *_pod_scheduled(o)),
@@ -142,9 +128,10 @@ def _conditions(
         ("Bound", TRUE if held.session_ref else FALSE, held.reason, held.message),
         ("Draining", *held.draining),
     ]
+    generation = o.executor.metadata.generation
     result = o.executor.status.conditions
     for row in rows:
-        result = _put(o, result, row, now)
+        result = stored.put(result, row, generation, now)
     error = life.state is ExecutorState.ERROR
     working = life.state is ExecutorState.STARTING or (error and not life.stalled)
     extra: list[tuple[str, bool, str]] = [
@@ -158,22 +145,10 @@ def _conditions(
     for type_, holds, reason in extra:
         if holds:
             row = (type_, TRUE, str(reason), life.agentctl.message)
-            result = _put(o, result, row, now)
+            result = stored.put(result, row, generation, now)
         else:
             result = conditions.without(result, type_)
     return result
-
-
-def _put(o: ExecutorObserved, known: Conditions, row: Row, now: datetime) -> Conditions:
-    type_, truth, reason, message = row
-    new = Condition(
-        type=type_,
-        status=truth,
-        reason=str(reason),
-        message=message,
-        observed_generation=o.executor.metadata.generation,
-    )
-    return conditions.set_condition(known, new, now)
 
 
 def _ready(held: Occupancy, life: Life) -> tuple[str, str, str]:

@@ -5,13 +5,12 @@ STARTING state anyway, and the deed comes in a later pass. Its operation id is m
 session's UID and the epoch, so whoever repeats it repeats the same operation.
 """
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from kandev_operator.api import group
 from kandev_operator.api.reasons import AgentReadyReason, ReconcilingReason
 from kandev_operator.api.session import IntentKind, SessionState
-from kandev_operator.api.timestamps import moment
 from kandev_operator.core.actions import ConfigureAgent, StopAgent
 from kandev_operator.core.observed import (
     AgentctlReport,
@@ -54,14 +53,6 @@ def operation_of(o: SessionObserved) -> OperationSeen | None:
     """The operation of the intent in status, as far as this session's journal lists it."""
     intent, report = o.session.status.intent, o.own_report
     return report.operation(intent.operation_id) if intent and report else None
-
-
-def told_moment(text: str | None) -> datetime | None:
-    """A moment in agentctl's words; None for one that cannot be read. It is not trusted."""
-    try:
-        return moment(text) if text else None
-    except ValueError:
-        return None
 
 
 def same_name(o: SessionObserved) -> bool:

@@ -33,7 +33,6 @@ from kandev_operator.core.intents import (
     report_of,
     secret_name,
     stopping,
-    told_moment,
 )
 from kandev_operator.core.observed import (
     AgentPhase,
@@ -43,6 +42,7 @@ from kandev_operator.core.observed import (
     SessionObserved,
     TokenSeen,
 )
+from kandev_operator.core.stored import told_moment
 from kandev_operator.core.verdict import Verdict, failed, underway
 
 
@@ -194,7 +194,8 @@ def _after_failure(
         return _unable(o)
     message = failure.message or "The agent gave no reason."
     if handling is Handling.PERSON:
-        return failed(reason, message, retry_at=None, changes=answered(o))
+        again = _renewed_secrets(o)
+        return failed(reason, message, retry_at=None, requeue=again, changes=answered(o))
     if resuming and o.session.spec.resume.policy is not ResumePolicy.AUTO:
         return failed(reason, message, retry_at=None, changes=answered(o))
     attempt = attempts(o)
@@ -205,6 +206,17 @@ def _after_failure(
     if now >= due:
         return begin(o, kind, message, attempt=attempt + 1)
     return failed(reason, message, retry_at=due, requeue=due - now, changes=answered(o))
+
+
+def _renewed_secrets(o: SessionObserved) -> timedelta | None:
+    """When to see whether a Secret of the profile was renewed: nobody watches Secrets."""
+    if not isinstance(o.profile, Found):
+        return None
+    spec = o.profile.value.profile.spec
+    variables = [*spec.env, *(each for server in spec.mcp_servers for each in server.env)]
+    variables += [each for server in spec.mcp_servers for each in server.headers]
+    named = any(each.secret_key_ref is not None for each in variables)
+    return timedelta(seconds=30) if named else None
 
 
 def _gone(o: SessionObserved) -> Verdict:

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from kandev_operator.api import conditions
-from kandev_operator.api.conditions import FALSE, TRUE, UNKNOWN, Condition, Conditions
+from kandev_operator.api.conditions import FALSE, TRUE, UNKNOWN, Conditions
 from kandev_operator.api.reasons import (
     AgentReadyReason,
     ExecutorReadyReason,
@@ -20,7 +20,7 @@ from kandev_operator.api.reasons import (
     is_documented,
 )
 from kandev_operator.api.session import SessionState
-from kandev_operator.core import binding
+from kandev_operator.core import binding, stored
 from kandev_operator.core.ladder import Resumability
 from kandev_operator.core.observed import AgentPhase, SessionObserved
 from kandev_operator.core.verdict import Verdict
@@ -49,9 +49,10 @@ def render(o: SessionObserved, told: Told, now: datetime) -> Conditions:
         ("Suspended", *_suspended(verdict)),
         ("Finished", *_finished(told)),
     ]
+    generation = o.session.metadata.generation
     result = o.session.status.conditions
     for type_, truth, reason, message in rows:
-        result = _put(o, result, (type_, truth, str(reason), message), now)
+        result = stored.put(result, (type_, truth, reason, message), generation, now)
     for type_, only_while in (
         ("Stalled", verdict.reason if verdict.stalled else None),
         ("Reconciling", verdict.progressing),
@@ -59,7 +60,8 @@ def render(o: SessionObserved, told: Told, now: datetime) -> Conditions:
         if only_while is None:
             result = conditions.without(result, type_)
         else:
-            result = _put(o, result, (type_, TRUE, str(only_while), verdict.message), now)
+            row = (type_, TRUE, only_while, verdict.message)
+            result = stored.put(result, row, generation, now)
     return result
 
 
@@ -78,20 +80,6 @@ def _agent_ready(o: SessionObserved, told: Told) -> tuple[str, str, str]:
     if live is not None:
         return FALSE, AgentReadyReason.TURN_RUNNING, "The agent works on a prompt."
     return FALSE, AgentReadyReason.AGENT_NOT_RUNNING, verdict.message
-
-
-def _put(
-    o: SessionObserved, known: Conditions, row: tuple[str, str, str, str], now: datetime
-) -> Conditions:
-    type_, truth, reason, message = row
-    new = Condition(
-        type=type_,
-        status=truth,
-        reason=reason,
-        message=message,
-        observed_generation=o.session.metadata.generation,
-    )
-    return conditions.set_condition(known, new, now)
 
 
 def _executor_ready(o: SessionObserved, verdict: Verdict) -> tuple[str, str, str]:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from kandev_operator.api import conditions
-from kandev_operator.api.agent import AgentIdentity, Capabilities
+from kandev_operator.api.agent import Capabilities
 from kandev_operator.api.conditions import TRUE
 from kandev_operator.api.reasons import (
     AgentReadyReason,
@@ -32,9 +32,9 @@ from kandev_operator.api.session import (
     WorkspaceRef,
 )
 from kandev_operator.api.timestamps import moment, rfc3339
-from kandev_operator.core import binding, intents, ladder, lifecycle, sessionconditions
+from kandev_operator.core import binding, intents, ladder, lifecycle, sessionconditions, stored
 from kandev_operator.core.actions import StoreToken
-from kandev_operator.core.observed import CapabilitiesSeen, Found, SessionObserved
+from kandev_operator.core.observed import Found, SessionObserved
 from kandev_operator.core.verdict import AT_ONCE, Notice, Plan, Verdict
 
 STANDSTILL: Final = timedelta(seconds=10)
@@ -215,19 +215,20 @@ def _of_the_agent(o: SessionObserved, running: bool | None) -> dict[str, Any]:
             return {}
         return {"agent_execution_id": None, "turn": None}
     turn, last = report.turn, report.last_turn
+    caps = stored.capabilities(report.capabilities)
     fields: dict[str, Any] = {
         "agent_execution_id": report.execution_id if running else None,
         "turn": Turn(
             prompt_id=turn.prompt_id,
-            started_at=_stamp(turn.at),
+            started_at=stored.stamp(turn.at),
             awaiting_permission=turn.awaiting_permission,
         )
         if running and turn
         else None,
-        "interrupted_turn": InterruptedTurn(prompt_id=last.prompt_id, at=_stamp(last.at))
+        "interrupted_turn": InterruptedTurn(prompt_id=last.prompt_id, at=stored.stamp(last.at))
         if last and last.outcome == "interrupted"
         else None,
-        "capabilities": _capabilities(report.capabilities) or old.capabilities,
+        "capabilities": Capabilities(**caps) if caps else old.capabilities,
     }
     token = ladder.known_token(o)
     if token is not None:
@@ -237,27 +238,6 @@ def _of_the_agent(o: SessionObserved, running: bool | None) -> dict[str, Any]:
             sha256_prefix=token.sha256[:SHA_PREFIX],
         )
     return fields
-
-
-def _capabilities(seen: CapabilitiesSeen) -> Capabilities | None:
-    if seen.probed_at is None or seen.supports_session_resume is None:
-        return None
-    return Capabilities(
-        supports_session_resume=seen.supports_session_resume,
-        supports_workspace_only=seen.supports_workspace_only,
-        agent=AgentIdentity(name=seen.agent_name, version=seen.agent_version)
-        if seen.agent_name
-        else None,
-        load_session=seen.load_session,
-        resume_session=seen.resume_session,
-        list_sessions=seen.list_sessions,
-        probed_at=_stamp(seen.probed_at),
-    )
-
-
-def _stamp(text: str | None) -> str | None:
-    """A moment of agentctl's, if it is one: the API server refuses a status with any other."""
-    return text if intents.told_moment(text) else None
 
 
 _FATES: Final = {"queued": "accepted", "sending": "accepted"}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from builders import NOW, a_profile_seen, a_token, a_token_ref, ago, an_intent, an_operation
+from kandev_operator.api.agent import EnvVar, SecretKeyRef
 from kandev_operator.api.timestamps import moment, rfc3339
 from kandev_operator.contract.status import FailureCode
 from kandev_operator.core import backoff, failures
@@ -226,6 +227,16 @@ def test_a_changed_profile_alone_does_not_resume_where_nobody_asked(policy: str)
 def test_a_changed_profile_begins_the_first_start_anew() -> None:
     mended = first_start("command_not_found", profile=a_profile_seen(hash="hash-2"))
     assert intends(decide(mended)) == "Start 1"
+
+
+def test_a_renewed_secret_is_looked_for_where_the_profile_names_one() -> None:
+    named = EnvVar(name="KEY", secret_key_ref=SecretKeyRef(name="keys", key="api"))
+    o = failing("authentication_required", profile=a_profile_seen(env=(named,)))
+    assert (said(decide(o)), waits(decide(o))) == (
+        "ERROR False/AuthenticationRequired stalled",
+        30.0,
+    )
+    assert decide(failing("authentication_required")).requeue is None
 
 
 @pytest.mark.parametrize("attempt", range(1, 30))

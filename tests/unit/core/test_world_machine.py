@@ -138,6 +138,15 @@ class WorldMachine(RuleBasedStateMachine):
         self.world.host.disk(path).agent.answers_initialize = False
 
     @rule(shared=st.booleans())
+    def a_new_build_of_the_agent_does_not_initialize(self, shared: bool) -> None:
+        """The profile changes, and whatever runs is replaced by what does not answer."""
+        self.an_agent_does_not_initialize(shared)
+        self.the_profile_changes("h2" if self.world.operator.eyes.profile_hash == "h1" else "h1")
+        for one in self.world.agentctls:
+            if one.phase in LIVE:
+                one.die(self.world.now)
+
+    @rule(shared=st.booleans())
     def an_agent_loses_its_conversations(self, shared: bool) -> None:
         path = self.world.shared_path if shared else "/work/c"
         self.world.host.disk(path).agent.stored.clear()
@@ -195,6 +204,10 @@ class WorldMachine(RuleBasedStateMachine):
     @rule(answers=st.booleans(), secrets=st.booleans())
     def look_ups_fail_or_work_again(self, answers: bool, secrets: bool) -> None:
         self.world.api.answers, self.world.api.secrets_answer = answers, secrets
+
+    @rule(name=NAMES)
+    def the_watch_lost_a_session_and_nobody_answers(self, name: str) -> None:
+        self.world.the_watch_lost(name)
 
     @rule()
     def a_snapshot_is_taken(self) -> None:

@@ -5,6 +5,7 @@ The disk (`Disk`, a journal for each session, the highest term) outlives the pro
 can be looked at, and be the moment at which something dies.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -64,6 +65,8 @@ class Disk:
     journals: dict[str, Journal] = field(default_factory=dict)
     served: str | None = None
     term: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    """How often an opening failed or an agent died unasked, by session name."""
     lives: int = 0
     """How often its journals were lost: whatever was remembered is of another life."""
     executions: int = 0
@@ -128,6 +131,7 @@ class Agentctl:
             kept.last_turn = replace(kept.turn, outcome="interrupted")
             kept.turn = None
         if kept.execution is not None and kept.ended != "asked":
+            self.disk.failures[kept.name] += 1
             kept.ended = "unasked"
             self.phase = AgentPhase.EXITED
 
@@ -338,6 +342,7 @@ class Agentctl:
         """The agent's process ends by itself."""
         kept = self.served_journal
         self._cut_off(now)
+        self.disk.failures[kept.name] += 1
         if self.wish is not None:
             self._fail("agent_exited", now)
         kept.ended, kept.exited_at = "unasked", now
@@ -371,6 +376,7 @@ class Agentctl:
 
     def _fail(self, code: str, now: datetime | None = None) -> None:
         assert self.wish is not None
+        self.disk.failures[self.served_journal.name] += 1
         known = self.served_journal.operations[self.wish.operation_id]
         failure = FailureSeen(code, "the agent's own words")
         self.served_journal.operations[self.wish.operation_id] = replace(

@@ -131,9 +131,21 @@ class Ledger:
             return
         self.begun[name].add(operation_id)
         if o.session.spec.resume.on_failure is ResumeFailure.FRESH_CONVERSATION:
+            self._is_definite(o)
             return
         if len(self.begun[name]) > self.tickets[name] * o.session.spec.resume.max_attempts:
             raise Broken("token_is_never_replaced", "a fresh start that nobody asked for")
+
+    def _is_definite(self, o: SessionObserved) -> None:
+        """`FreshConversation` is for conversations that certainly cannot be resumed."""
+        name, journal = o.session.metadata.name, self._journal(o.session.metadata.uid)
+        if journal is None or self.tickets[name] or journal.token is None:
+            return
+        agent = next(
+            one.disk.agent for one in self._world.agentctls if journal.uid in one.disk.journals
+        )
+        if agent.can_resume and journal.token.value in agent.stored:
+            raise Broken("token_is_never_replaced", "fresh, and the agent has the conversation")
 
     def _retires(self, o: SessionObserved) -> None:
         intent = o.session.status.intent

@@ -112,6 +112,10 @@ def _not_running(world: World, session: TaskSession, reason: str) -> None:
     auto = session.spec.resume.policy is ResumePolicy.AUTO
     if reason not in (FINAL if auto else LEFT_ALONE):
         raise _untrue(session, f"no agent, because of {reason}")
+    disk = world.host.disk("/work/c" if session.metadata.name == "c" else world.shared_path)
+    tried = disk.failures[session.metadata.name]
+    if reason == "MaxAttempts" and tried < session.spec.resume.max_attempts:
+        raise _untrue(session, f"gave up after {tried} failures")
     if status.executor_status != "ready":
         raise Broken("workspace_is_never_lost", f"{reason}, and the executor is not ready")
     if reason != "AgentNotRunning" and status.state != "ERROR":
@@ -159,8 +163,11 @@ def _executor(world: World, executor: Any) -> None:
 
 
 def _agents_belong_to_somebody(world: World) -> None:
+    uids = {each.metadata.uid for each in world.api.of_kind(group.EXECUTOR)}
     for one in world.agentctls:
         uid = one.live_session
+        if not world.plot.remote and one.instance_id.rpartition("-")[0] not in uids:
+            continue  # its executor was lost with a restored API server; nobody can know of it
         bound = [
             each.metadata.name
             for each in world.api.of_kind(group.EXECUTOR)

@@ -136,6 +136,15 @@ class World:
             self.restart_operator()
         self.ledger.looks()
 
+    def the_watch_lost(self, name: str) -> None:
+        """For a while the cache lacks a session that is there, and nobody can be asked."""
+        self.operator.eyes.sync()
+        self.operator.eyes.cache.pop((group.TASK_SESSION, name), None)
+        self.api.answers = False
+        for key in self.keys:
+            self.pass_over(key, fresh=False)
+        self.api.answers = True
+
     def restart_operator(self, *, leads_anew: bool = True) -> None:
         old = self.operator
         self.operator = self._new_operator(old.eyes.term + leads_anew)

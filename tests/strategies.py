@@ -1,0 +1,351 @@
+"""Hypothesis's vocabulary: observations of every kind, likely or not, but never impossible ones.
+
+Values are drawn from small pools of few names, so that by chance they agree often enough: a
+report may be about this session, about one of the same name under an older UID, or about
+another; an operation may be the intent's own. Times lie around `NOW`.
+"""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from builders import (
+    HASH,
+    NAMESPACE,
+    NOW,
+    a_process,
+    a_profile,
+    a_session,
+    a_task,
+    a_template,
+    a_token,
+    a_token_ref,
+    an_executor,
+    uid_of,
+)
+from kandev_operator.api.agent import Capabilities
+from kandev_operator.api.conditions import Condition, Conditions
+from kandev_operator.api.executor import ExecutorState, ExecutorStatus, Runtime
+from kandev_operator.api.reasons import (
+    BY_CONDITION,
+    EXECUTOR_CONDITIONS,
+    SESSION_CONDITIONS,
+    SPEAKS,
+)
+from kandev_operator.api.refs import KeyRef, ObjectRef
+from kandev_operator.api.session import (
+    FirstPromptStatus,
+    Intent,
+    IntentKind,
+    OperatingMode,
+    PinnedProfile,
+    PromptSource,
+    PromptSpec,
+    SessionState,
+    TaskSession,
+    TaskSessionStatus,
+)
+from kandev_operator.api.timestamps import rfc3339
+from kandev_operator.contract.status import FailureCode
+from kandev_operator.core.observed import (
+    AgentctlReport,
+    AgentPhase,
+    Answer,
+    CapabilitiesSeen,
+    ExecutorObserved,
+    Failed,
+    FailureSeen,
+    Found,
+    Missing,
+    OperationSeen,
+    Probe,
+    ProfileSeen,
+    RuntimeProblem,
+    SessionObserved,
+    TurnSeen,
+    Unreadable,
+)
+
+maybe = st.booleans()
+unknown_or = st.sampled_from([None, True, False])
+epochs = st.integers(0, 4)
+moments = st.sampled_from([0, 1, 5, 30, 59, 60, 61, 200, 700, 10_000]).map(
+    lambda seconds: NOW.fromtimestamp(NOW.timestamp() - seconds, tz=NOW.tzinfo)
+)
+stamps = moments.map(rfc3339)
+wishes = st.sampled_from([None, None, None, "1", "2"])
+hashes = st.sampled_from([HASH, HASH, HASH, "hash-2"])
+nowhere = st.sampled_from([Missing(), Unreadable("away"), Unreadable("broken", lasting=True)])
+
+
+def looks(found: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Mostly found; else missing or unreadable."""
+    return st.one_of(found.map(Found), found.map(Found), found.map(Found), nowhere)
+
+
+def some_conditions_of(kind: str) -> st.SearchStrategy[Conditions]:
+    """Conditions as any pass may have left them: those that are there say what they may."""
+    types = {"TaskSession": SESSION_CONDITIONS, "Executor": EXECUTOR_CONDITIONS}[kind]
+    return st.lists(st.sampled_from(types), unique=True).flatmap(
+        lambda chosen: st.tuples(*(_condition(each) for each in sorted(chosen)))
+    )
+
+
+def _condition(type_: str) -> st.SearchStrategy[Condition]:
+    reasons = [str(word) for each in SPEAKS[type_] for word in BY_CONDITION[each]]
+    only_while_true = type_ in ("Reconciling", "Stalled")
+    return st.builds(
+        Condition,
+        type=st.just(type_),
+        status=st.just("True")
+        if only_while_true
+        else st.sampled_from(["True", "False", "Unknown"]),
+        reason=st.sampled_from(reasons),
+        observed_generation=st.just(1),
+        last_transition_time=stamps,
+    )
+
+
+# ---- agentctl ---------------------------------------------------------------------------
+
+tokens = st.builds(a_token, st.sampled_from(["tok-1", "tok-2"]), established=maybe, epoch=epochs)
+failures = st.builds(
+    FailureSeen, st.sampled_from([*map(str, FailureCode), "from_the_future"]), st.just("no")
+)
+operations = st.builds(
+    OperationSeen,
+    st.builds("uid-s-a-{}".format, st.integers(0, 4)),
+    kind=st.sampled_from(["start", "start", "stop"]),
+    mode=st.sampled_from(["new", "resume"]),
+    state=st.sampled_from(["running", "succeeded", "failed"]),
+    ended_at=st.none() | moments,
+    token_replaced=maybe,
+    failure=st.none() | failures,
+)
+turns = st.builds(
+    TurnSeen,
+    prompt_id=st.sampled_from(["first", "p-1"]),
+    at=st.one_of(stamps, stamps, st.just("soon")),
+    outcome=st.sampled_from(["completed", "interrupted", "cancelled", "failed"]),
+    awaiting_permission=maybe,
+)
+capabilities_seen = st.builds(
+    CapabilitiesSeen,
+    supports_session_resume=unknown_or,
+    supports_workspace_only=unknown_or,
+    agent_name=st.sampled_from([None, "agent"]),
+    profile_hash=st.none() | hashes,
+    probed_at=st.one_of(st.none(), stamps, st.just("soon")),
+    failure=st.one_of(st.none(), st.none(), failures),
+)
+served = st.sampled_from(
+    [("uid-s-a", "s-a")] * 5 + [("uid-before", "s-a"), ("uid-s-b", "s-b"), (None, None)]
+)
+
+
+@st.composite
+def reports(draw: Any) -> AgentctlReport:
+    """Whatever an agentctl may say."""
+    uid, name = draw(served)
+    return AgentctlReport(
+        instance_id=draw(st.sampled_from(["uid-ex-a-1", "uid-ex-a-1", "uid-ex-a-2"])),
+        boot_id="boot-1",
+        phase=draw(st.sampled_from(AgentPhase)),
+        session_uid=uid,
+        session_namespace=NAMESPACE if name else None,
+        session_name=name,
+        profile_hash=draw(st.none() | hashes),
+        workspace_path="/work/one",
+        term=draw(st.sampled_from([0, 1, 1, 1, 2])),
+        epoch=draw(epochs),
+        execution_id=draw(st.sampled_from([None, "exec-1"])),
+        exit_text=draw(st.sampled_from(["", "It ended with code 1."])),
+        exited_at=draw(st.none() | moments),
+        capabilities=draw(capabilities_seen),
+        token=draw(st.none() | tokens),
+        journal_state=draw(st.sampled_from(["ok", "ok", "ok", "absent", "unreadable", "full"])),
+        operations=tuple(draw(st.lists(operations, max_size=2, unique_by=_operation_id))),
+        turn=draw(st.none() | turns),
+        last_turn=draw(st.none() | turns),
+        turns_completed=draw(st.integers(0, 1)),
+        prompts=draw(st.sampled_from([(), (("first", "queued"),), (("first", "delivered"),)])),
+    )
+
+
+def _operation_id(operation: OperationSeen) -> str:
+    return operation.operation_id
+
+
+@st.composite
+def probes(draw: Any) -> Probe:
+    """However a look at an agentctl may end."""
+    answer = draw(st.sampled_from([Answer.WELL] * 6 + list(Answer)))
+    well = answer is Answer.WELL
+    bad = answer not in (Answer.WELL, Answer.NOT_TRIED)
+    return Probe(
+        answer=answer,
+        failing_since=draw(moments) if bad else None,
+        last_seen=draw(st.none() | moments),
+        message="connection refused" if bad else "",
+        report=draw(reports()) if well else draw(st.none() | reports()),
+        is_checked=well,
+    )
+
+
+# ---- objects ----------------------------------------------------------------------------
+
+intents = st.builds(
+    Intent,
+    operation_id=st.builds("uid-s-a-{}".format, st.integers(1, 3)),
+    kind=st.sampled_from([*map(str, IntentKind), "Teleport"]),
+    at=stamps,
+)
+here = ObjectRef(name="ex-a", uid=uid_of("ex-a"))
+statuses = st.builds(
+    TaskSessionStatus,
+    observed_generation=st.just(1),
+    state=st.sampled_from([None, *map(str, SessionState)]),
+    executor_ref=st.sampled_from([here, here, here, None, ObjectRef(name="ex-b", uid="uid-ex-b")]),
+    is_agent_running=unknown_or,
+    agent_execution_id=st.sampled_from([None, "exec-1"]),
+    capabilities=st.none() | st.builds(Capabilities, supports_session_resume=unknown_or),
+    resume_token_ref=st.sampled_from(
+        [None, a_token_ref(), a_token_ref("tok-2", established=False)]
+    ),
+    epoch=epochs,
+    intent=st.none() | intents,
+    started_at=st.none() | stamps,
+    attempt=st.none() | st.integers(1, 3),
+    next_attempt_at=st.none() | stamps,
+    profile=st.none() | st.builds(PinnedProfile, uid=st.just("uid-claude"), hash=hashes),
+    first_prompt=st.sampled_from([None, FirstPromptStatus(id="first", fate="accepted")]),
+    last_handled_resume_request=wishes,
+    last_handled_fresh_start_request=wishes,
+    conditions=some_conditions_of("TaskSession"),
+)
+prompts = st.sampled_from(
+    [
+        None,
+        PromptSpec(text="Go"),
+        PromptSpec(from_=PromptSource(secret_key_ref=KeyRef(name="p", key="k"))),
+    ]
+)
+
+
+@st.composite
+def sessions(draw: Any) -> TaskSession:
+    """Session `s-a`, in whatever condition."""
+    named = {
+        "kandev.dev/resume-requested": draw(wishes),
+        "kandev.dev/fresh-start-requested": draw(wishes),
+        "argocd.argoproj.io/tracking-id": draw(st.sampled_from([None, None, None, "app"])),
+    }
+    limits = st.sampled_from([None, 30, 300])
+    lifecycle = {
+        "idle_timeout_seconds": draw(limits),
+        "max_duration_seconds": draw(limits),
+        "ttl_seconds_after_finished": draw(limits),
+    }
+    modes = [OperatingMode.RUNNING] * 6 + list(OperatingMode)
+    return a_session(
+        template=draw(st.sampled_from([None, a_template()])),
+        prompt=draw(prompts),
+        lifecycle={key: value for key, value in lifecycle.items() if value is not None},
+        spec={"operating_mode": draw(st.sampled_from(modes))},
+        status=draw(st.one_of(statuses, statuses, statuses, st.just(TaskSessionStatus()))),
+        policy=draw(st.sampled_from(["Auto", "Auto", "OnRequest", "Never"])),
+        on_failure=draw(st.sampled_from(["Error", "Error", "FreshConversation"])),
+        annotations={key: value for key, value in named.items() if value is not None},
+        deleting=draw(st.sampled_from([False] * 9 + [True])),
+    )
+
+
+@st.composite
+def executors(draw: Any) -> Any:
+    """Executor `ex-a`, of any runtime and in whatever condition."""
+    runtime = draw(st.sampled_from([Runtime.LOCAL_STANDALONE] * 3 + [Runtime.REMOTE, Runtime.POD]))
+    holder = draw(st.sampled_from(["s-a"] * 5 + [None, "s-b"]))
+    status = ExecutorStatus(
+        state=draw(st.sampled_from([*map(str, ExecutorState), "ready", "ready", "ready"])),
+        session_ref=ObjectRef(name=holder, uid=uid_of(holder)) if holder else None,
+        agentctl_url=draw(
+            st.sampled_from([None, "http://127.0.0.1:8700", "https://build-7.example.com:8443"])
+        ),
+        instance_id=draw(st.sampled_from([None, "uid-ex-a-1", "uid-ex-a-1"])),
+        boot_id=draw(st.sampled_from([None, "boot-1", "boot-1"])),
+        started_at=draw(st.none() | stamps),
+        attempt=draw(st.none() | st.integers(1, 4)),
+        next_attempt_at=draw(st.none() | stamps),
+        error_message=draw(st.sampled_from([None, "oom_killed: too much"])),
+        conditions=draw(some_conditions_of("Executor")),
+    )
+    meta = {"deleting": draw(st.sampled_from([False] * 5 + [True]))}
+    if draw(st.sampled_from([False, False, True])):
+        meta["finalizers"] = ()
+    spec = {"drain": draw(st.sampled_from([False] * 5 + [True])), "drain_deadline_seconds": 60}
+    made_for = draw(st.sampled_from([None, a_session()]))
+    return an_executor(runtime=runtime, made_for=made_for, status=status, spec=spec, **meta)
+
+
+failed = st.builds(
+    Failed,
+    st.sampled_from(["CreateExecutor", "StartProcess", "StartAgent"]),
+    st.sampled_from(["InvalidTemplate", "QuotaExceeded"]),
+    st.just("no such thing"),
+    maybe,
+)
+
+
+@st.composite
+def sessions_observed(draw: Any) -> SessionObserved:
+    """Whatever a session's pass may see."""
+    profile = a_profile(supports_session_resume=draw(maybe), supports_workspace_only=draw(maybe))
+    unresolved = draw(st.sampled_from(["", "", "", "Secret keys has no key k."]))
+    closed = draw(st.sampled_from([None, None, None, None, "Completed", "Cancelled"]))
+    probe = draw(probes())
+    looked_at = probe.answer is Answer.WELL and probe.report and not probe.report.is_live
+    secret = looks(tokens) if looked_at else st.none()
+    return SessionObserved(
+        session=draw(sessions()),
+        task=draw(looks(st.just(a_task(closed=closed)))),
+        profile=draw(looks(st.builds(ProfileSeen, st.just(profile), hashes, st.just(unresolved)))),
+        executor=draw(looks(executors())),
+        probe=probe,
+        secret=draw(st.none() | secret),
+        first_prompt=draw(looks(st.just("Go"))),
+        term=1,
+        failed=draw(st.one_of(st.none(), st.none(), failed)),
+    )
+
+
+@st.composite
+def executors_observed(draw: Any) -> ExecutorObserved:
+    """Whatever an executor's pass may see."""
+    executor = draw(executors())
+    local = executor.spec.runtime is Runtime.LOCAL_STANDALONE
+    processes = st.sampled_from(["uid-ex-a-1", "uid-ex-a-1", "uid-gone-1"]).map(a_process)
+    problems = st.builds(
+        RuntimeProblem, st.sampled_from(["NotAllowed", "WorktreeMissing"]), st.just("no")
+    )
+    return ExecutorObserved(
+        executor=executor,
+        probe=draw(probes()),
+        process=draw(st.one_of(processes, processes, nowhere)) if local else Missing(),
+        problem=draw(st.one_of(*[st.none()] * 4, problems)),
+        claimant=draw(st.none() | sessions()),
+        owner=draw(looks(sessions())),
+        bound=draw(looks(sessions())),
+        term=1,
+        task_uid=draw(st.sampled_from([None, "uid-t-1"])),
+        failed=draw(st.one_of(st.none(), st.none(), failed)),
+    )
+
+
+def tasks_observed() -> st.SearchStrategy[Any]:
+    """A task and its sessions."""
+    states = st.sampled_from([None, *map(str, SessionState)])
+    some = st.lists(states, max_size=4).map(
+        lambda all_: [a_session(status=TaskSessionStatus(state=state)) for state in all_]
+    )
+    closed = st.sampled_from([None, None, "Completed", "Cancelled"])
+    return st.tuples(closed.map(lambda each: a_task(closed=each)), some)
