@@ -41,24 +41,7 @@ from kandev_operator.api.session import (
 )
 from kandev_operator.api.task import Task, TaskSpec, TaskStatus
 from kandev_operator.api.timestamps import rfc3339
-from kandev_operator.core.observed import (
-    AgentctlReport,
-    AgentPhase,
-    Answer,
-    CapabilitiesSeen,
-    ExecutorObserved,
-    FailureSeen,
-    Found,
-    Look,
-    Missing,
-    OperationSeen,
-    Probe,
-    ProcessSeen,
-    ProfileSeen,
-    SessionObserved,
-    TokenSeen,
-    Unreadable,
-)
+from kandev_operator.core import observed as seen
 
 NOW = datetime(2026, 3, 4, 12, 0, 0, tzinfo=UTC)
 NAMESPACE = "team"
@@ -113,9 +96,9 @@ def some_conditions(*rows: Condition) -> Conditions:
 
 def a_token(
     value: str = "tok-1", *, established: bool = True, epoch: int = 1, hashed: str | None = None
-) -> TokenSeen:
+) -> seen.TokenSeen:
     """A resume token, with a history unless told otherwise."""
-    return TokenSeen(value, hashed or sha256(value.encode()).hexdigest(), established, epoch)
+    return seen.TokenSeen(value, hashed or sha256(value.encode()).hexdigest(), established, epoch)
 
 
 def a_token_ref(value: str = "tok-1", *, established: bool = True) -> ResumeTokenRef:
@@ -208,9 +191,11 @@ def a_profile(name: str = "claude", *, generation: int = 1, **spec: Any) -> Agen
     return AgentProfile(metadata=meta, spec=AgentProfileSpec(**fields))
 
 
-def a_profile_seen(*, hash: str = HASH, unresolved: str = "", **spec: Any) -> Found[ProfileSeen]:
+def a_profile_seen(
+    *, hash: str = HASH, unresolved: str = "", **spec: Any
+) -> seen.Found[seen.ProfileSeen]:
     """That profile, with everything it names found."""
-    return Found(ProfileSeen(a_profile(**spec), hash, unresolved))
+    return seen.Found(seen.ProfileSeen(a_profile(**spec), hash, unresolved))
 
 
 # ---- executors --------------------------------------------------------------------------
@@ -278,7 +263,7 @@ def ref_to(session: str | TaskSession | None) -> ObjectRef | None:
 # ---- agentctl ---------------------------------------------------------------------------
 
 
-def some_capabilities(*, resume: bool | None = True, **overrides: Any) -> CapabilitiesSeen:
+def some_capabilities(*, resume: bool | None = True, **overrides: Any) -> seen.CapabilitiesSeen:
     """What the agent of profile `HASH` answered."""
     fields: dict[str, Any] = {
         "supports_session_resume": resume,
@@ -288,12 +273,15 @@ def some_capabilities(*, resume: bool | None = True, **overrides: Any) -> Capabi
         "profile_hash": HASH,
         "probed_at": rfc3339(ago(200)),
     }
-    return CapabilitiesSeen(**{**fields, **overrides})
+    return seen.CapabilitiesSeen(**{**fields, **overrides})
 
 
 def a_report(
-    phase: AgentPhase | str = AgentPhase.IDLE, *, session: str | None = "s-a", **overrides: Any
-) -> AgentctlReport:
+    phase: seen.AgentPhase | str = seen.AgentPhase.IDLE,
+    *,
+    session: str | None = "s-a",
+    **overrides: Any,
+) -> seen.AgentctlReport:
     """The status of an agentctl that serves session `s-a`; its agent is idle."""
     ours = session is not None
     fields: dict[str, Any] = {
@@ -307,12 +295,12 @@ def a_report(
         "epoch": 1 if ours else 0,
         "term": 1 if ours else 0,
         "execution_id": "exec-1" if ours else None,
-        "capabilities": some_capabilities() if ours else CapabilitiesSeen(),
+        "capabilities": some_capabilities() if ours else seen.CapabilitiesSeen(),
         "token": a_token() if ours else None,
         "turns_completed": 1 if ours else 0,
         "journal_state": "ok" if ours else "absent",
     }
-    return AgentctlReport(phase=AgentPhase(phase), **{**fields, **overrides})
+    return seen.AgentctlReport(phase=seen.AgentPhase(phase), **{**fields, **overrides})
 
 
 def an_operation(
@@ -322,33 +310,41 @@ def an_operation(
     code: str | None = None,
     message: str = "the agent's own words",
     **overrides: Any,
-) -> OperationSeen:
+) -> seen.OperationSeen:
     """A start that ended a while ago; with `code` it has failed."""
     fields: dict[str, Any] = {
         "kind": "start",
         "mode": "resume",
         "state": "failed" if code else state,
         "ended_at": None if state == "running" and not code else ago(60),
-        "failure": FailureSeen(code, message) if code else None,
+        "failure": seen.FailureSeen(code, message) if code else None,
     }
-    return OperationSeen(operation_id, **{**fields, **overrides})
+    return seen.OperationSeen(operation_id, **{**fields, **overrides})
+
+
+def a_turn(outcome: str | None = None, *, prompt: str = "p-1", at: float = 70) -> seen.TurnSeen:
+    """A turn under way since a while ago; with an outcome it has ended then."""
+    return seen.TurnSeen(prompt, rfc3339(ago(at)), outcome=outcome)
 
 
 def a_probe(
-    report: AgentctlReport | None = _UNSAID, *, answer: Answer | None = None, **overrides: Any
-) -> Probe:
+    report: seen.AgentctlReport | None = _UNSAID,
+    *,
+    answer: seen.Answer | None = None,
+    **overrides: Any,
+) -> seen.Probe:
     """A look at an agentctl. With a report it went well; `None` is an agentctl that is silent."""
     if report is _UNSAID:
         report = a_report()
-    told = answer or (Answer.UNREACHABLE if report is None else Answer.WELL)
-    bad = told not in (Answer.WELL, Answer.NOT_TRIED)
+    told = answer or (seen.Answer.UNREACHABLE if report is None else seen.Answer.WELL)
+    bad = told not in (seen.Answer.WELL, seen.Answer.NOT_TRIED)
     fields: dict[str, Any] = {
         "last_seen": None if report is None else ago(5),
         "failing_since": ago(20) if bad else None,
         "message": "connection refused" if bad else "",
-        "is_checked": told is Answer.WELL,
+        "is_checked": told is seen.Answer.WELL,
     }
-    return Probe(answer=told, report=report, **{**fields, **overrides})
+    return seen.Probe(answer=told, report=report, **{**fields, **overrides})
 
 
 # ---- observations -----------------------------------------------------------------------
@@ -357,10 +353,10 @@ def a_probe(
 def session_observed(
     session: TaskSession | None = None,
     *,
-    report: AgentctlReport | None = _UNSAID,
-    secret: Look[TokenSeen] | None = _UNSAID,
+    report: seen.AgentctlReport | None = _UNSAID,
+    secret: seen.Look[seen.TokenSeen] | None = _UNSAID,
     **overrides: Any,
-) -> SessionObserved:
+) -> seen.SessionObserved:
     """What a session's decision reads: everything is there, bound and answers.
 
     The Secret is looked at as the observer does: when no agent lives and the journal has no token.
@@ -369,49 +365,49 @@ def session_observed(
     if report is not _UNSAID:
         overrides["probe"] = a_probe(report)
     fields: dict[str, Any] = {
-        "task": Found(a_task()),
+        "task": seen.Found(a_task()),
         "profile": a_profile_seen(),
-        "executor": Found(an_executor(status=an_executor_status(holds=session))),
-        "probe": a_probe(),
-        "first_prompt": Missing(),
+        "executor": seen.Found(an_executor(status=an_executor_status(holds=session))),
+        "probe": a_probe() if session.status.executor_ref is not None else seen.Probe(),
+        "first_prompt": seen.Missing(),
         "term": 1,
     }
-    o = SessionObserved(session=session, secret=None, **{**fields, **overrides})
+    o = seen.SessionObserved(session=session, secret=None, **{**fields, **overrides})
     if secret is _UNSAID:
         own = o.own_report
         asked = o.report is not None and not o.report.is_live and (own is None or own.token is None)
-        secret = Missing() if asked else None
-    return SessionObserved(session=session, secret=secret, **{**fields, **overrides})
+        secret = seen.Missing() if asked else None
+    return seen.SessionObserved(session=session, secret=secret, **{**fields, **overrides})
 
 
-def a_process(instance_id: str = "uid-ex-a-1") -> Found[ProcessSeen]:
+def a_process(instance_id: str = "uid-ex-a-1") -> seen.Found[seen.ProcessSeen]:
     """The agentctl process of a local executor."""
-    return Found(ProcessSeen(url=URL, pid=77, instance_id=instance_id, boot_id="boot-1"))
+    return seen.Found(seen.ProcessSeen(url=URL, pid=77, instance_id=instance_id, boot_id="boot-1"))
 
 
 def executor_observed(
     executor: Executor | None = None,
     *,
-    report: AgentctlReport | None = _UNSAID,
+    report: seen.AgentctlReport | None = _UNSAID,
     **overrides: Any,
-) -> ExecutorObserved:
+) -> seen.ExecutorObserved:
     """What an executor's decision reads: it holds session `s-a`, and its agentctl answers."""
     executor = executor or an_executor(status=an_executor_status())
     if report is not _UNSAID:
         overrides["probe"] = a_probe(report)
     local = executor.spec.runtime is Runtime.LOCAL_STANDALONE
     held = executor.status.session_ref
-    bound: Look[TaskSession] = Unreadable("nobody is bound")
+    bound: seen.Look[TaskSession] = seen.Unreadable("nobody is bound")
     if held is not None:
         ref = ObjectRef(name=executor.metadata.name, uid=executor.metadata.uid)
-        bound = Found(a_session(held.name, uid=held.uid, status=a_status(executor_ref=ref)))
+        bound = seen.Found(a_session(held.name, uid=held.uid, status=a_status(executor_ref=ref)))
     fields: dict[str, Any] = {
         "probe": a_probe(),
-        "process": a_process() if local else Missing(),
+        "process": a_process() if local else seen.Missing(),
         "problem": None,
         "claimant": None,
-        "owner": Unreadable("made by nobody"),
+        "owner": seen.Unreadable("made by nobody"),
         "bound": bound,
         "term": 1,
     }
-    return ExecutorObserved(executor=executor, **{**fields, **overrides})
+    return seen.ExecutorObserved(executor=executor, **{**fields, **overrides})

@@ -5,14 +5,16 @@ report may be about this session, about one of the same name under an older UID,
 another; an operation may be the intent's own. Times lie around `NOW`.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from random import Random
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
 from builders import (
     HASH,
     NAMESPACE,
-    NOW,
+    a_condition,
     a_process,
     a_profile,
     a_session,
@@ -20,7 +22,9 @@ from builders import (
     a_template,
     a_token,
     a_token_ref,
+    ago,
     an_executor,
+    some_conditions,
     uid_of,
 )
 from kandev_operator.api.agent import Capabilities
@@ -66,16 +70,22 @@ from kandev_operator.core.observed import (
     Unreadable,
 )
 
+T = TypeVar("T")
+
 maybe = st.booleans()
 unknown_or = st.sampled_from([None, True, False])
 epochs = st.integers(0, 4)
-moments = st.sampled_from([0, 1, 5, 30, 59, 60, 61, 200, 700, 10_000]).map(
-    lambda seconds: NOW.fromtimestamp(NOW.timestamp() - seconds, tz=NOW.tzinfo)
-)
+LONG_AGO = (0, 1, 5, 30, 59, 60, 61, 200, 700, 10_000)
+moments = st.sampled_from([ago(seconds) for seconds in LONG_AGO])
 stamps = moments.map(rfc3339)
 wishes = st.sampled_from([None, None, None, "1", "2"])
 hashes = st.sampled_from([HASH, HASH, HASH, "hash-2"])
 nowhere = st.sampled_from([Missing(), Unreadable("away"), Unreadable("broken", lasting=True)])
+
+
+def one_of(values: Sequence[T]) -> st.SearchStrategy[T]:
+    """One of many large values. By number: `sampled_from` would spell out all of them."""
+    return st.integers(0, len(values) - 1).map(values.__getitem__)
 
 
 def looks(found: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -84,25 +94,29 @@ def looks(found: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 def some_conditions_of(kind: str) -> st.SearchStrategy[Conditions]:
-    """Conditions as any pass may have left them: those that are there say what they may."""
+    """Conditions as any pass may have left them: those that are there say what they may.
+
+    A few hundred lists are made beforehand: building one costs more than a whole decision.
+    """
+    dice = Random(kind)
     types = {"TaskSession": SESSION_CONDITIONS, "Executor": EXECUTOR_CONDITIONS}[kind]
-    return st.lists(st.sampled_from(types), unique=True).flatmap(
-        lambda chosen: st.tuples(*(_condition(each) for each in sorted(chosen)))
-    )
+    return one_of([_a_list_of(types, dice) for _ in range(300)])
 
 
-def _condition(type_: str) -> st.SearchStrategy[Condition]:
-    reasons = [str(word) for each in SPEAKS[type_] for word in BY_CONDITION[each]]
-    only_while_true = type_ in ("Reconciling", "Stalled")
-    return st.builds(
-        Condition,
-        type=st.just(type_),
-        status=st.just("True")
-        if only_while_true
-        else st.sampled_from(["True", "False", "Unknown"]),
-        reason=st.sampled_from(reasons),
-        observed_generation=st.just(1),
-        last_transition_time=stamps,
+def _a_list_of(types: tuple[str, ...], dice: Random) -> Conditions:
+    chosen = sorted(dice.sample(types, dice.randint(0, len(types))))
+    return tuple(_a_condition(each, dice) for each in chosen)
+
+
+def _a_condition(type_: str, dice: Random) -> Condition:
+    words = BY_CONDITION[dice.choice(SPEAKS[type_])]
+    told = ["True"] if type_ in ("Reconciling", "Stalled") else ["True", "False", "Unknown"]
+    return Condition(
+        type=type_,
+        status=dice.choice(told),
+        reason=str(dice.choice([*words])),
+        observed_generation=1,
+        last_transition_time=rfc3339(ago(dice.choice(LONG_AGO))),
     )
 
 
@@ -232,6 +246,9 @@ prompts = st.sampled_from(
 )
 
 
+templates = one_of([None, a_template()])
+
+
 @st.composite
 def sessions(draw: Any) -> TaskSession:
     """Session `s-a`, in whatever condition."""
@@ -248,7 +265,7 @@ def sessions(draw: Any) -> TaskSession:
     }
     modes = [OperatingMode.RUNNING] * 6 + list(OperatingMode)
     return a_session(
-        template=draw(st.sampled_from([None, a_template()])),
+        template=draw(templates),
         prompt=draw(prompts),
         lifecycle={key: value for key, value in lifecycle.items() if value is not None},
         spec={"operating_mode": draw(st.sampled_from(modes))},
@@ -258,6 +275,10 @@ def sessions(draw: Any) -> TaskSession:
         annotations={key: value for key, value in named.items() if value is not None},
         deleting=draw(st.sampled_from([False] * 9 + [True])),
     )
+
+
+conditions_of_executors = some_conditions_of("Executor")
+makers = one_of([None, a_session()])
 
 
 @st.composite
@@ -277,13 +298,13 @@ def executors(draw: Any) -> Any:
         attempt=draw(st.none() | st.integers(1, 4)),
         next_attempt_at=draw(st.none() | stamps),
         error_message=draw(st.sampled_from([None, "oom_killed: too much"])),
-        conditions=draw(some_conditions_of("Executor")),
+        conditions=draw(conditions_of_executors),
     )
     meta = {"deleting": draw(st.sampled_from([False] * 5 + [True]))}
     if draw(st.sampled_from([False, False, True])):
         meta["finalizers"] = ()
     spec = {"drain": draw(st.sampled_from([False] * 5 + [True])), "drain_deadline_seconds": 60}
-    made_for = draw(st.sampled_from([None, a_session()]))
+    made_for = draw(makers)
     return an_executor(runtime=runtime, made_for=made_for, status=status, spec=spec, **meta)
 
 
@@ -318,6 +339,21 @@ def sessions_observed(draw: Any) -> SessionObserved:
     )
 
 
+others = one_of(
+    [
+        a_session(name, status=TaskSessionStatus(executor_ref=ref, conditions=conditions))
+        for name in ("s-a", "s-b")
+        for ref in (None, here, ObjectRef(name="ex-b", uid="uid-ex-b"))
+        for conditions in (
+            (),
+            some_conditions(),
+            some_conditions(a_condition("Finished", "True", "Completed")),
+        )
+    ]
+)
+"""Sessions as far as an executor's pass reads them."""
+
+
 @st.composite
 def executors_observed(draw: Any) -> ExecutorObserved:
     """Whatever an executor's pass may see."""
@@ -332,9 +368,9 @@ def executors_observed(draw: Any) -> ExecutorObserved:
         probe=draw(probes()),
         process=draw(st.one_of(processes, processes, nowhere)) if local else Missing(),
         problem=draw(st.one_of(*[st.none()] * 4, problems)),
-        claimant=draw(st.none() | sessions()),
-        owner=draw(looks(sessions())),
-        bound=draw(looks(sessions())),
+        claimant=draw(st.none() | others),
+        owner=draw(looks(others)),
+        bound=draw(looks(others)),
         term=1,
         task_uid=draw(st.sampled_from([None, "uid-t-1"])),
         failed=draw(st.one_of(st.none(), st.none(), failed)),

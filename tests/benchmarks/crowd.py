@@ -149,7 +149,7 @@ def wait_all(
     place: Namespace,
     count: int,
     holds: Callable[[Body], bool],
-    seconds: float = 300,
+    seconds: float = 900,
 ) -> None:
     """Return when so many sessions are as wanted."""
     end = time.monotonic() + seconds

@@ -100,6 +100,11 @@ class TcpProxy:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # asyncio's own callback of this task cannot bear that it was cancelled.
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._carry(reader, writer)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         if self._resetting:
             _reset(writer)

@@ -21,6 +21,7 @@ from kandev_operator.core.intents import (
     GUARD,
     answered,
     begin,
+    epoch_of_intent,
     journal_epoch,
     must_stop,
     operation_of,
@@ -43,24 +44,30 @@ def fenced_out(o: SessionObserved, _now: datetime) -> Verdict | None:
             actions=(AdoptTerm(report_of(o).term),),
             requeue=AT_ONCE,
         )
+    changes: dict[str, object] = {}
     if journal_epoch(o) > (o.session.status.epoch or 0):
-        return underway(
-            AgentReadyReason.WAITING_FOR_EXECUTOR,
-            "Taking over the epoch that the workspace remembers.",
-            None,
-            changes={"epoch": journal_epoch(o), **_forgetting(o)},
-            agent_running=o.own_report.is_live if o.own_report else None,
-            requeue=AT_ONCE,
-        )
-    return None
+        changes["epoch"] = journal_epoch(o)
+    if _is_of_the_past(o):
+        changes["intent"] = None
+    if not changes:
+        return None
+    return underway(
+        AgentReadyReason.WAITING_FOR_EXECUTOR,
+        "Taking over the epoch that the workspace remembers.",
+        None,
+        changes=changes,
+        agent_running=o.own_report.is_live if o.own_report else None,
+        requeue=AT_ONCE,
+    )
 
 
-def _forgetting(o: SessionObserved) -> dict[str, None]:
-    """Status is older than the workspace, so its intent had its outcome long ago; where agentctl
-    no longer lists it, doing it again would be answered with that outcome and do nothing."""
+def _is_of_the_past(o: SessionObserved) -> bool:
+    """The intent is older than what the workspace has done since, so it had its outcome or its
+    successor long ago: carried out now, it would do nothing, or something that is over."""
     intent, report = o.session.status.intent, o.own_report
-    past = intent is not None and report is not None
-    return {"intent": None} if past and not operation_of(o) else {}
+    if intent is None or report is None or operation_of(o) is not None:
+        return False
+    return epoch_of_intent(intent) < report.epoch
 
 
 def workspace_taken(o: SessionObserved, _now: datetime) -> Verdict | None:

@@ -37,7 +37,7 @@ from kandev_operator.core.observed import (
     ProcessSeen,
     Unreadable,
 )
-from kandev_operator.core.occupancy import Occupancy, is_made, occupancy
+from kandev_operator.core.occupancy import Occupancy, is_made, occupancy, stowaway
 from kandev_operator.core.probes import Health, Limits
 from kandev_operator.core.verdict import AT_ONCE, Plan
 
@@ -65,6 +65,7 @@ def decide_executor(o: ExecutorObserved, now: datetime) -> Plan[ExecutorStatus]:
         return Plan(actions=(AdoptTerm(report.term),), requeue=AT_ONCE)
     held = occupancy(o, now)
     life = _life(o, held, now)
+    life = replace(life, actions=(*life.actions, *stowaway(o, held.session_ref)))
     if _lacks_finalizer(o):
         life = replace(life, actions=(SetFinalizer(present=True), *life.actions))
     return executorstatus.plan(o, held, life, now)

@@ -10,7 +10,7 @@ from typing import Any
 
 from kandev_operator.api import group
 from kandev_operator.api.reasons import AgentReadyReason, ReconcilingReason
-from kandev_operator.api.session import IntentKind, SessionState
+from kandev_operator.api.session import Intent, IntentKind, SessionState
 from kandev_operator.core.actions import ConfigureAgent, StopAgent
 from kandev_operator.core.observed import (
     AgentctlReport,
@@ -47,6 +47,12 @@ def report_of(o: SessionObserved) -> AgentctlReport:
     """The report, in rules that come after the executor was found ready."""
     assert o.report is not None, "these rules come after the executor was found ready"
     return o.report
+
+
+def epoch_of_intent(intent: Intent) -> int:
+    """The epoch that an intent was decided in: its operation id ends with it."""
+    number = intent.operation_id.rpartition("-")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 def operation_of(o: SessionObserved) -> OperationSeen | None:

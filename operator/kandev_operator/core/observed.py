@@ -287,3 +287,6 @@ class ExecutorObserved:
     task_uid: str | None = None
     """UID of the task of the claimant or of the bound session."""
     failed: Failed | None = None
+    served: Look[TaskSession] = Unreadable("nobody else is served")
+    """The session that agentctl serves, by UID, where that is not the one in status.sessionRef;
+    Missing when it is positively gone."""

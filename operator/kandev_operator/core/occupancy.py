@@ -121,6 +121,28 @@ def _drain(o: ExecutorObserved, held: ObjectRef, now: datetime) -> Occupancy:
     )
 
 
+def stowaway(o: ExecutorObserved, held: ObjectRef | None) -> tuple[StopAgent, ...]:
+    """End the agent of a session that has no business here any more, and that nobody else would
+    end: who is in was forgotten (an executor made again, a restored API server)."""
+    report = o.probe.report if o.probe.answer is Answer.WELL else None
+    if report is None or report.session_uid is None or not report.has_process:
+        return ()
+    if held is not None and report.session_uid == held.uid:
+        return ()
+    gone = isinstance(o.served, Missing) or (
+        isinstance(o.served, Found) and _is_done_with(o, o.served.value)
+    )
+    return (_stop(report, report.session_uid),) if gone else ()
+
+
+def _is_done_with(o: ExecutorObserved, session: TaskSession) -> bool:
+    """It has come to its end, rests, or runs in another executor."""
+    ref = session.status.executor_ref
+    if ref is not None and ref.uid != o.executor.metadata.uid:
+        return True
+    return any(conditions.is_true(session.status.conditions, t) for t in ("Finished", "Suspended"))
+
+
 def _holds_agent(report: AgentctlReport, session_uid: str) -> bool:
     """This session's agent has, or may soon have, its conversation open here."""
     return report.session_uid == session_uid and report.has_process

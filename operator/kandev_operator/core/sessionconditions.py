@@ -68,12 +68,12 @@ def render(o: SessionObserved, told: Told, now: datetime) -> Conditions:
 def _agent_ready(o: SessionObserved, told: Told) -> tuple[str, str, str]:
     """No idle agent, for the verdict's reason where that is one of an agent's."""
     verdict = told.verdict
-    if is_documented("AgentReady", verdict.reason):
-        return FALSE, verdict.reason, verdict.message
     if "finished" in verdict.changes:
         return FALSE, AgentReadyReason.NO_AGENT_WANTED, verdict.message
     if told.running is None:
         return UNKNOWN, AgentReadyReason.AGENT_UNKNOWN, verdict.message
+    if is_documented("AgentReady", verdict.reason):
+        return FALSE, verdict.reason, verdict.message
     live = o.own_report if told.running else None
     if live is not None and live.phase is AgentPhase.IDLE:
         return TRUE, AgentReadyReason.AGENT_READY, "The agent is idle and waits for a prompt."
@@ -89,19 +89,22 @@ def _executor_ready(o: SessionObserved, verdict: Verdict) -> tuple[str, str, str
     if executor is None:
         if "suspended" in verdict.changes:
             return FALSE, ExecutorReadyReason.NOT_NEEDED, "The session is suspended."
-        named = verdict.stalled and is_documented("ExecutorReady", verdict.reason)
-        reason = verdict.reason if named else ExecutorReadyReason.NOT_BOUND
-        return FALSE, reason, "No executor is bound yet."
+        return _not_bound(verdict, "No executor is bound yet.")
     if not binding.is_bound(o):
-        busy = executor.status.session_ref is not None
-        reason = ExecutorReadyReason.EXECUTOR_BUSY if busy else ExecutorReadyReason.NOT_BOUND
-        return FALSE, reason, "The executor does not point back yet."
+        return _not_bound(verdict, "The executor does not point back yet.")
     agentctl = conditions.get(executor.status.conditions, "AgentctlReady")
     if agentctl is None:
         return UNKNOWN, ExecutorReadyReason.EXECUTOR_STARTING, "The executor is on its way."
     if agentctl.is_true:
         return TRUE, ExecutorReadyReason.EXECUTOR_READY, "The executor is bound and answers."
     return agentctl.status, agentctl.reason, agentctl.message
+
+
+def _not_bound(verdict: Verdict, message: str) -> tuple[str, str, str]:
+    """Not bound, for the verdict's reason where that is about the executor."""
+    if is_documented("ExecutorReady", verdict.reason):
+        return FALSE, verdict.reason, verdict.message
+    return FALSE, ExecutorReadyReason.NOT_BOUND, message
 
 
 _JOURNAL_FAULTS: Final = {

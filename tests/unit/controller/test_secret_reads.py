@@ -20,14 +20,14 @@ class Cluster:
     async def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]:
         self.reads += 1
         if self.body is None:
-            raise NotFound("no such Secret")
+            raise NotFound("GET", "no such Secret")
         return self.body
 
 
 class Scene:
     def __init__(self) -> None:
         self.cluster, self.now = Cluster(), 1000.0
-        self.secrets = secrets.Secrets(self.cluster, lambda: self.now)  # type: ignore[arg-type]
+        self.secrets = secrets.Secrets(self.cluster, lambda: self.now, lambda *_: None)  # type: ignore[arg-type]
 
     async def read(self, **how: bool) -> object:
         return await self.secrets.read(SECRETS, "ns", "keys", **how)

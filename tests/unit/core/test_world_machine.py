@@ -77,6 +77,10 @@ class WorldMachine(RuleBasedStateMachine):
                 self.world.pass_over(key)
             self.world.tick()
 
+    @rule()
+    def the_operator_works_for_a_while(self) -> None:
+        self.passes_over_everything(8)
+
     @rule(number=st.integers(0, 9), acts=st.integers(0, 3))
     def the_operator_dies_in_a_pass(self, number: int, acts: int) -> None:
         keys = self.world.keys
@@ -136,6 +140,14 @@ class WorldMachine(RuleBasedStateMachine):
     def an_agent_does_not_initialize(self, shared: bool) -> None:
         path = self.world.shared_path if shared else "/work/c"
         self.world.host.disk(path).agent.answers_initialize = False
+
+    @rule(mood=MOODS, rounds=st.integers(2, 6))
+    def agents_die_and_come_back_in_a_mood(self, mood: str, rounds: int) -> None:
+        for one in self.world.agentctls:
+            one.disk.agent.mood = mood
+            if one.phase in LIVE:
+                one.die(self.world.now)
+        self.passes_over_everything(rounds)
 
     @rule(shared=st.booleans())
     def a_new_build_of_the_agent_does_not_initialize(self, shared: bool) -> None:
@@ -239,6 +251,12 @@ class WorldMachine(RuleBasedStateMachine):
     )
     def a_person_sets_the_mode(self, name: str, mode: OperatingMode) -> None:
         self.world.person_wants(name, mode)
+
+    @rule(name=NAMES, rounds=st.integers(3, 7))
+    def a_person_lets_it_sleep_and_wakes_it(self, name: str, rounds: int) -> None:
+        for mode in (OperatingMode.SUSPENDED, OperatingMode.RUNNING):
+            self.world.person_wants(name, mode)
+            self.passes_over_everything(rounds)
 
     @rule(name=NAMES)
     def a_person_finishes_a_session(self, name: str) -> None:

@@ -276,6 +276,8 @@ class Agentctl:
             kept.capabilities = replace(base, failure=failure, probed_at=rfc3339(now))
             if self.wish is not None:
                 self._fail("initialize_failed", now)
+            else:
+                self.disk.failures[kept.name] += 1
             self.phase = AgentPhase.STOPPING
             return
         kept.capabilities = CapabilitiesSeen(

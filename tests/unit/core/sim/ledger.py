@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from invariants import Broken, shows_no_token, status_is_well_formed
-from kandev_operator.api import group
+from kandev_operator.api import conditions, group
 from kandev_operator.api.session import ResumeFailure
 from kandev_operator.core import actions as todo
 from kandev_operator.core.intents import token_secret_name
@@ -50,17 +50,16 @@ class Ledger:
             case todo.ConfigureAgent() | todo.StartAgent() | todo.SendFirstPrompt():
                 assert isinstance(o, SessionObserved)
                 self._both_sides_point_at_each_other(o)
-            case todo.StopAgent() if isinstance(o, ExecutorObserved):
-                self._only_who_must_go_is_stopped(o)
+            case todo.StopAgent(session_uid=uid) if isinstance(o, ExecutorObserved):
+                self._only_who_must_go_is_stopped(o, uid)
+            case todo.StopAgent(session_uid=uid) if uid != o.session.metadata.uid:
+                raise Broken("others_never_change", "a session stops another one's agent")
             case todo.DeleteExecutor():
                 assert isinstance(o, ExecutorObserved)
                 self._owner_is_gone(o)
             case todo.StopProcess():
                 assert isinstance(o, ExecutorObserved)
                 self._no_workspace_is_lost(o)
-        if isinstance(action, todo.StopAgent) and isinstance(o, SessionObserved):
-            if action.session_uid != o.session.metadata.uid:
-                raise Broken("others_never_change", "a session stops another one's agent")
         if isinstance(action, todo.StartAgent) and action.mode == "new":
             assert isinstance(o, SessionObserved)
             self._history_is_not_dropped(o, action)
@@ -82,10 +81,12 @@ class Ledger:
         if not (there and back):
             raise Broken("one_executor_per_session", "acts before both point at each other")
 
-    def _only_who_must_go_is_stopped(self, o: ExecutorObserved) -> None:
+    def _only_who_must_go_is_stopped(self, o: ExecutorObserved, uid: str) -> None:
         executor = o.executor
         held = executor.status.session_ref
-        assert held is not None, "nobody is in, so nobody is stopped"
+        if held is None or uid != held.uid:
+            self._is_no_business_here(o, uid)
+            return
         current = self._world.session(held.name)
         gone = current is None or current.metadata.uid != held.uid
         left = isinstance(o.bound, Found) and (
@@ -94,6 +95,14 @@ class Ledger:
         )
         if not (gone or left or executor.spec.drain or executor.metadata.is_deleting):
             raise Broken("others_never_change", "an agent is stopped that nobody let go")
+
+    def _is_no_business_here(self, o: ExecutorObserved, uid: str) -> None:
+        found = [
+            each for each in self._world.api.of_kind(group.TASK_SESSION) if each.metadata.uid == uid
+        ]
+        over = ("Finished", "Suspended")
+        if found and not any(conditions.is_true(found[0].status.conditions, t) for t in over):
+            raise Broken("others_never_change", "the agent of a session that goes on is stopped")
 
     def _owner_is_gone(self, o: ExecutorObserved) -> None:
         owner = o.executor.metadata.controller
@@ -127,13 +136,14 @@ class Ledger:
             raise Broken("token_is_never_replaced", "a history is dropped without a fresh start")
 
     def _is_asked_for(self, name: str, operation_id: str, o: SessionObserved) -> None:
-        if operation_id in self.begun[name]:
-            return
         self.begun[name].add(operation_id)
         if o.session.spec.resume.on_failure is ResumeFailure.FRESH_CONVERSATION:
             self._is_definite(o)
             return
-        if len(self.begun[name]) > self.tickets[name] * o.session.spec.resume.max_attempts:
+        journal = self._journal(o.session.metadata.uid)
+        known = journal.operations if journal is not None else {}
+        done = [each for each in self.begun[name] if each in known]
+        if sum(known[each].state == "succeeded" for each in done) >= self.tickets[name]:
             raise Broken("token_is_never_replaced", "a fresh start that nobody asked for")
 
     def _is_definite(self, o: SessionObserved) -> None:

@@ -95,6 +95,7 @@ class Eyes:
             bound=self._bound(executor),
             term=self.term,
             failed=failed,
+            served=self._served(executor),
         )
 
     # ---- the prober --------------------------------------------------------------------
@@ -198,6 +199,13 @@ class Eyes:
     def _bound(self, executor: Executor) -> Look[TaskSession]:
         ref = executor.status.session_ref
         return self._by_uid(ref.name, ref.uid) if ref else Unreadable("nobody is bound")
+
+    def _served(self, executor: Executor) -> Look[TaskSession]:
+        report = self.probes.get(executor.metadata.uid, Probe()).report
+        held = executor.status.session_ref
+        if report is None or report.session_uid in (None, held and held.uid):
+            return Unreadable("nobody else is served")
+        return self._by_uid(report.session_name or "", report.session_uid or "")
 
     def _by_uid(self, name: str, uid: str) -> Look[TaskSession]:
         look = self._cached(group.TASK_SESSION, name)
