@@ -27,9 +27,10 @@ from builders import (
     some_conditions,
     uid_of,
 )
+from kandev_operator.api import conditions
 from kandev_operator.api.agent import Capabilities
 from kandev_operator.api.conditions import Condition, Conditions
-from kandev_operator.api.executor import ExecutorState, ExecutorStatus, Runtime
+from kandev_operator.api.executor import ExecutorStatus, Runtime
 from kandev_operator.api.reasons import (
     BY_CONDITION,
     EXECUTOR_CONDITIONS,
@@ -88,9 +89,14 @@ def one_of(values: Sequence[T]) -> st.SearchStrategy[T]:
     return st.integers(0, len(values) - 1).map(values.__getitem__)
 
 
+def mostly(common: st.SearchStrategy[Any], rare: st.SearchStrategy[Any]) -> Any:
+    """The rare one once in ten times. (`one_of` gives equal chances, however often one is named.)"""
+    return st.integers(0, 9).flatmap(lambda dice: rare if dice == 5 else common)
+
+
 def looks(found: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Mostly found; else missing or unreadable."""
-    return st.one_of(found.map(Found), found.map(Found), found.map(Found), nowhere)
+    """Mostly found: there is more to see then. Else missing or unreadable."""
+    return mostly(found.map(Found), nowhere)
 
 
 def some_conditions_of(kind: str) -> st.SearchStrategy[Conditions]:
@@ -104,16 +110,30 @@ def some_conditions_of(kind: str) -> st.SearchStrategy[Conditions]:
 
 
 def _a_list_of(types: tuple[str, ...], dice: Random) -> Conditions:
-    chosen = sorted(dice.sample(types, dice.randint(0, len(types))))
-    return tuple(_a_condition(each, dice) for each in chosen)
+    chosen = [each for each in types if dice.random() < LIKELY.get(each, 0.7)]
+    return tuple(_a_condition(each, dice) for each in sorted(chosen))
+
+
+LIKELY = {"Stalled": 0.2, "Reconciling": 0.4, "AgentctlReady": 0.95}
+"""How often a condition is there at all."""
+
+TOLD = {
+    "Stalled": ("True",),
+    "Reconciling": ("True",),
+    "Finished": ("False",) * 15 + ("True", "Unknown"),
+    "Suspended": ("False",) * 9 + ("True", "Unknown"),
+    "AgentctlReady": ("True",) * 6 + ("False", "Unknown"),
+}
+"""What they mostly say."""
 
 
 def _a_condition(type_: str, dice: Random) -> Condition:
     words = BY_CONDITION[dice.choice(SPEAKS[type_])]
-    told = ["True"] if type_ in ("Reconciling", "Stalled") else ["True", "False", "Unknown"]
+    told = TOLD.get(type_, ("True", "False", "Unknown"))
     return Condition(
         type=type_,
         status=dice.choice(told),
+        message="It was so.",
         reason=str(dice.choice([*words])),
         observed_generation=1,
         last_transition_time=rfc3339(ago(dice.choice(LONG_AGO))),
@@ -139,7 +159,7 @@ operations = st.builds(
 turns = st.builds(
     TurnSeen,
     prompt_id=st.sampled_from(["first", "p-1"]),
-    at=st.one_of(stamps, stamps, st.just("soon")),
+    at=mostly(stamps, st.just("soon")),
     outcome=st.sampled_from(["completed", "interrupted", "cancelled", "failed"]),
     awaiting_permission=maybe,
 )
@@ -149,11 +169,11 @@ capabilities_seen = st.builds(
     supports_workspace_only=unknown_or,
     agent_name=st.sampled_from([None, "agent"]),
     profile_hash=st.none() | hashes,
-    probed_at=st.one_of(st.none(), stamps, st.just("soon")),
-    failure=st.one_of(st.none(), st.none(), failures),
+    probed_at=mostly(stamps, st.sampled_from([None, "soon"])),
+    failure=mostly(st.none(), failures),
 )
 served = st.sampled_from(
-    [("uid-s-a", "s-a")] * 5 + [("uid-before", "s-a"), ("uid-s-b", "s-b"), (None, None)]
+    [("uid-s-a", "s-a")] * 9 + [("uid-before", "s-a"), ("uid-s-b", "s-b"), (None, None)]
 )
 
 
@@ -170,7 +190,7 @@ def reports(draw: Any) -> AgentctlReport:
         session_name=name,
         profile_hash=draw(st.none() | hashes),
         workspace_path="/work/one",
-        term=draw(st.sampled_from([0, 1, 1, 1, 2])),
+        term=draw(st.sampled_from([0, 1, 1, 1, 1, 1, 1, 2])),
         epoch=draw(epochs),
         execution_id=draw(st.sampled_from([None, "exec-1"])),
         exit_text=draw(st.sampled_from(["", "It ended with code 1."])),
@@ -193,7 +213,7 @@ def _operation_id(operation: OperationSeen) -> str:
 @st.composite
 def probes(draw: Any) -> Probe:
     """However a look at an agentctl may end."""
-    answer = draw(st.sampled_from([Answer.WELL] * 6 + list(Answer)))
+    answer = draw(st.sampled_from([Answer.WELL] * 14 + list(Answer)))
     well = answer is Answer.WELL
     bad = answer not in (Answer.WELL, Answer.NOT_TRIED)
     return Probe(
@@ -219,7 +239,7 @@ statuses = st.builds(
     TaskSessionStatus,
     observed_generation=st.just(1),
     state=st.sampled_from([None, *map(str, SessionState)]),
-    executor_ref=st.sampled_from([here, here, here, None, ObjectRef(name="ex-b", uid="uid-ex-b")]),
+    executor_ref=st.sampled_from([here] * 8 + [None, ObjectRef(name="ex-b", uid="uid-ex-b")]),
     is_agent_running=unknown_or,
     agent_execution_id=st.sampled_from([None, "exec-1"]),
     capabilities=st.none() | st.builds(Capabilities, supports_session_resume=unknown_or),
@@ -269,7 +289,7 @@ def sessions(draw: Any) -> TaskSession:
         prompt=draw(prompts),
         lifecycle={key: value for key, value in lifecycle.items() if value is not None},
         spec={"operating_mode": draw(st.sampled_from(modes))},
-        status=draw(st.one_of(statuses, statuses, statuses, st.just(TaskSessionStatus()))),
+        status=draw(mostly(statuses, st.just(TaskSessionStatus()))),
         policy=draw(st.sampled_from(["Auto", "Auto", "OnRequest", "Never"])),
         on_failure=draw(st.sampled_from(["Error", "Error", "FreshConversation"])),
         annotations={key: value for key, value in named.items() if value is not None},
@@ -278,6 +298,14 @@ def sessions(draw: Any) -> TaskSession:
 
 
 conditions_of_executors = some_conditions_of("Executor")
+STATES: dict[str | None, list[str]] = {
+    "True": ["ready"],
+    "Unknown": ["starting"],
+    "False": ["error", "stopped"],
+    None: ["starting"],
+}
+"""What an executor's state can be with each answer of AgentctlReady."""
+
 makers = one_of([None, a_session()])
 
 
@@ -285,9 +313,11 @@ makers = one_of([None, a_session()])
 def executors(draw: Any) -> Any:
     """Executor `ex-a`, of any runtime and in whatever condition."""
     runtime = draw(st.sampled_from([Runtime.LOCAL_STANDALONE] * 3 + [Runtime.REMOTE, Runtime.POD]))
-    holder = draw(st.sampled_from(["s-a"] * 5 + [None, "s-b"]))
+    holder = draw(st.sampled_from(["s-a"] * 8 + [None, "s-b"]))
+    told = draw(conditions_of_executors)
+    known = conditions.get(told, "AgentctlReady")
     status = ExecutorStatus(
-        state=draw(st.sampled_from([*map(str, ExecutorState), "ready", "ready", "ready"])),
+        state=draw(st.sampled_from(STATES[known.status if known else None])),
         session_ref=ObjectRef(name=holder, uid=uid_of(holder)) if holder else None,
         agentctl_url=draw(
             st.sampled_from([None, "http://127.0.0.1:8700", "https://build-7.example.com:8443"])
@@ -298,7 +328,7 @@ def executors(draw: Any) -> Any:
         attempt=draw(st.none() | st.integers(1, 4)),
         next_attempt_at=draw(st.none() | stamps),
         error_message=draw(st.sampled_from([None, "oom_killed: too much"])),
-        conditions=draw(conditions_of_executors),
+        conditions=told,
     )
     meta = {"deleting": draw(st.sampled_from([False] * 5 + [True]))}
     if draw(st.sampled_from([False, False, True])):
@@ -321,8 +351,8 @@ failed = st.builds(
 def sessions_observed(draw: Any) -> SessionObserved:
     """Whatever a session's pass may see."""
     profile = a_profile(supports_session_resume=draw(maybe), supports_workspace_only=draw(maybe))
-    unresolved = draw(st.sampled_from(["", "", "", "Secret keys has no key k."]))
-    closed = draw(st.sampled_from([None, None, None, None, "Completed", "Cancelled"]))
+    unresolved = draw(st.sampled_from([*[""] * 8, "Secret keys has no key k."]))
+    closed = draw(mostly(st.none(), st.sampled_from(["Completed", "Cancelled"])))
     probe = draw(probes())
     looked_at = probe.answer is Answer.WELL and probe.report and not probe.report.is_live
     secret = looks(tokens) if looked_at else st.none()
@@ -335,16 +365,16 @@ def sessions_observed(draw: Any) -> SessionObserved:
         secret=draw(st.none() | secret),
         first_prompt=draw(looks(st.just("Go"))),
         term=1,
-        failed=draw(st.one_of(st.none(), st.none(), failed)),
+        failed=draw(mostly(st.none(), failed)),
     )
 
 
 others = one_of(
     [
-        a_session(name, status=TaskSessionStatus(executor_ref=ref, conditions=conditions))
+        a_session(name, status=TaskSessionStatus(executor_ref=ref, conditions=told))
         for name in ("s-a", "s-b")
         for ref in (None, here, ObjectRef(name="ex-b", uid="uid-ex-b"))
-        for conditions in (
+        for told in (
             (),
             some_conditions(),
             some_conditions(a_condition("Finished", "True", "Completed")),
@@ -366,14 +396,14 @@ def executors_observed(draw: Any) -> ExecutorObserved:
     return ExecutorObserved(
         executor=executor,
         probe=draw(probes()),
-        process=draw(st.one_of(processes, processes, nowhere)) if local else Missing(),
-        problem=draw(st.one_of(*[st.none()] * 4, problems)),
+        process=draw(mostly(processes, nowhere)) if local else Missing(),
+        problem=draw(mostly(st.none(), problems)),
         claimant=draw(st.none() | others),
         owner=draw(looks(others)),
         bound=draw(looks(others)),
         term=1,
         task_uid=draw(st.sampled_from([None, "uid-t-1"])),
-        failed=draw(st.one_of(st.none(), st.none(), failed)),
+        failed=draw(mostly(st.none(), failed)),
     )
 
 

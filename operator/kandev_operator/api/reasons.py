@@ -85,7 +85,6 @@ class ResumableReason(Word):
         "The agent definitely has no conversation of this token any more.",
     )
     HISTORY_LOST = "HistoryLost", "The agent answered with another conversation than was asked for."
-    PROFILE_CHANGED = "ProfileChanged", "The token belongs to another AgentProfile."
 
 
 class ExecutorReadyReason(Word):

@@ -151,7 +151,6 @@ ADVICE: Final[Mapping[str, Steps]] = MappingProxyType(
             PROMPT,
             READ,
         ),
-        "ProfileChanged": (FRESH, NEW_SESSION),
         # The executor.
         "ExecutorReady": (NOTHING,),
         "NotBound": (WAIT, EXECUTOR),

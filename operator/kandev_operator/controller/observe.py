@@ -101,12 +101,15 @@ class Observer:
 
     def _follow(self, executor: Executor, process: Look[ProcessSeen]) -> None:
         """Tell the prober whom to look at; nobody, where there is no address or no process."""
+        if executor.spec.runtime is Runtime.LOCAL_STANDALONE:
+            # Where the process is now: status learns it together with the news that it answers.
+            seen = process.value if isinstance(process, Found) else None
+            status = executor.status.replacing(agentctl_url=seen.url if seen else None)
+            executor = executor.replacing(status=status)
         held = executor.status.session_ref
         target = target_of(executor, held.uid if held else None)
-        local = executor.spec.runtime is Runtime.LOCAL_STANDALONE
-        seen = process.value if isinstance(process, Found) else None
-        moved = local and (seen is None or target is None or seen.url != target.url)
-        if target is None or moved or (executor.status.instance_id is None and local):
+        unpinned = executor.status.instance_id is None and executor.spec.remote is None
+        if target is None or unpinned:
             self._w.prober.forget(executor.metadata.uid)
         else:
             self._w.prober.track(executor.metadata.uid, target)

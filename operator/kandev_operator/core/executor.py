@@ -285,7 +285,9 @@ def _asked(o: ExecutorObserved, now: datetime) -> Life:
         fields |= {"pid": report.pid}
         if o.executor.status.instance_id is None:
             fields |= {"instance_id": report.instance_id}
-    return Life(ExecutorState.READY, health, (), fields)
+    local = o.executor.spec.runtime is Runtime.LOCAL_STANDALONE
+    # A folder that vanishes under a healthy agentctl rings no bell.
+    return Life(ExecutorState.READY, health, (), fields, requeue=LOOK_AGAIN if local else None)
 
 
 def _address(o: ExecutorObserved, now: datetime) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from kandev_operator.api.reasons import (
     is_documented,
     resume_word,
 )
-from kandev_operator.api.timestamps import rfc3339
+from kandev_operator.api.timestamps import moment, rfc3339
 from kandev_operator.core import failures, stored
 from kandev_operator.core.actions import Action
 from kandev_operator.core.observed import Answer, ExecutorObserved
@@ -34,6 +34,9 @@ from kandev_operator.core.verdict import Notice, Plan
 
 RIDING: Final = frozenset({"last_seen_at"})
 """Fields whose change alone is no reason for a write."""
+
+STANDSTILL: Final = timedelta(seconds=10)
+"""Healthy progress of a start rides on the next real news for at most this long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,25 @@ def plan(o: ExecutorObserved, held: Occupancy, life: Life, now: datetime) -> Pla
     actions = (*held.actions, *life.actions)
     if not differs(o.executor.status, new):
         return Plan(actions=actions, requeue=life.requeue)
+    wait = _may_wait(o.executor.status, new, now)
+    if wait is not None:
+        soonest = wait if life.requeue is None else min(wait, life.requeue)
+        return Plan(actions=actions, requeue=soonest)
     return Plan(actions=actions, status=new, requeue=life.requeue, notices=_notices(o, new, life))
+
+
+def _may_wait(old: ExecutorStatus, new: ExecutorStatus, now: datetime) -> timedelta | None:
+    """How long the address of a process that is on its way may wait for the news that it answers;
+    None: this write must be done now. The process itself is found without it."""
+    starting = str(ExecutorState.STARTING)
+    healthy = old.state == new.state == starting and new.instance_id is not None
+    same = (old.instance_id, old.session_ref) == (new.instance_id, new.session_ref)
+    if not (healthy and same) or old.started_at is None or old.started_at != new.started_at:
+        return None
+    if old.boot_id is not None or new.error_message is not None:
+        return None
+    left = moment(old.started_at) + STANDSTILL - now
+    return left if left > timedelta(0) else None
 
 
 def differs(old: ExecutorStatus, new: ExecutorStatus) -> bool:

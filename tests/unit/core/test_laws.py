@@ -1,5 +1,6 @@
 """What holds for every decision, whatever was seen: checked on observations likely and not."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,7 +67,7 @@ def session_rests(o: SessionObserved) -> None:
         plan = decide_session(o, NOW)
         if plan.status is None:
             return
-        o = with_status(o, plan.status)
+        o = replace(with_status(o, plan.status), failed=None)
     raise Broken("rest", f"it is written again and again: {plan.status}")
 
 
@@ -122,7 +123,7 @@ def executor_rests(o: ExecutorObserved) -> None:
         plan = decide_executor(o, NOW)
         if plan.status is None:
             return
-        o = with_executor_status(o, plan.status)
+        o = replace(with_executor_status(o, plan.status), failed=None)
     raise Broken("rest", f"it is written again and again: {plan.status}")
 
 
@@ -131,9 +132,9 @@ def unread_lets_nobody_go(o: ExecutorObserved, plan: Plan[Any]) -> None:
     held = o.executor.status.session_ref
     if does(plan, DeleteExecutor) and not isinstance(o.owner, Missing):
         raise Broken("unread", "an executor is deleted whose session may be there")
-    if isinstance(o.bound, Unreadable) and held and not o.executor.spec.drain:
-        if plan.status is not None and plan.status.session_ref != held:
-            raise Broken("unread", "a session is let go that cannot be read")
+    unsure = isinstance(o.bound, Unreadable) and held and not o.executor.spec.drain
+    if unsure and plan.status is not None and plan.status.session_ref != held:
+        raise Broken("unread", "a session is let go that cannot be read")
     if isinstance(o.process, Unreadable) and does(plan, StartProcess):
         raise Broken("unread", "a process is started beside one that may be there")
 

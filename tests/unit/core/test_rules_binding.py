@@ -198,7 +198,7 @@ def test_an_executor_that_cannot_take_it_in_yet(executor: object, expected: str)
 def test_a_busy_executor_is_queued_for_and_one_that_is_ending_is_not() -> None:
     busy = decide(unseen(executor=Found(an_executor(status=an_executor_status(holds="s-b")))))
     assert written(busy).executor_ref is not None
-    assert truth(busy, "ExecutorReady") == "False/NotBound"
+    assert truth(busy, "ExecutorReady") == "False/ExecutorBusy"
     ending = decide(unseen(executor=Found(an_executor(deleting=True))))
     assert written(ending).executor_ref is None
 

@@ -22,7 +22,14 @@ FINAL = {
 }
 """What keeps an agent away under policy Auto when nothing else is wrong any more."""
 
-LEFT_ALONE = FINAL | {"AgentNotRunning", "AgentExited", "ResumeTimedOut", "Interrupted"}
+LEFT_ALONE = FINAL | {
+    "AgentNotRunning",
+    "AgentExited",
+    "ResumeTimedOut",
+    "Interrupted",
+    "InitializeFailed",
+    "Superseded",
+}
 
 
 def check(world: World) -> None:
