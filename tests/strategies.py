@@ -6,6 +6,7 @@ another; an operation may be the intent's own. Times lie around `NOW`.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any, TypeVar
 
@@ -15,8 +16,10 @@ from builders import (
     HASH,
     NAMESPACE,
     a_condition,
+    a_probe,
     a_process,
     a_profile,
+    a_profile_seen,
     a_session,
     a_task,
     a_template,
@@ -24,6 +27,8 @@ from builders import (
     a_token_ref,
     ago,
     an_executor,
+    an_executor_status,
+    an_intent,
     some_conditions,
     uid_of,
 )
@@ -40,7 +45,6 @@ from kandev_operator.api.reasons import (
 from kandev_operator.api.refs import KeyRef, ObjectRef
 from kandev_operator.api.session import (
     FirstPromptStatus,
-    Intent,
     IntentKind,
     OperatingMode,
     PinnedProfile,
@@ -79,7 +83,7 @@ epochs = st.integers(0, 4)
 LONG_AGO = (0, 1, 5, 30, 59, 60, 61, 200, 700, 10_000)
 moments = st.sampled_from([ago(seconds) for seconds in LONG_AGO])
 stamps = moments.map(rfc3339)
-wishes = st.sampled_from([None, None, None, "1", "2"])
+wishes = st.sampled_from([None] * 8 + ["1", "2"])
 hashes = st.sampled_from([HASH, HASH, HASH, "hash-2"])
 nowhere = st.sampled_from([Missing(), Unreadable("away"), Unreadable("broken", lasting=True)])
 
@@ -90,7 +94,7 @@ def one_of(values: Sequence[T]) -> st.SearchStrategy[T]:
 
 
 def mostly(common: st.SearchStrategy[Any], rare: st.SearchStrategy[Any]) -> Any:
-    """The rare one once in ten times. (`one_of` gives equal chances, however often one is named.)"""
+    """The rare one once in ten times: `one_of` gives equal chances, however often it is told."""
     return st.integers(0, 9).flatmap(lambda dice: rare if dice == 5 else common)
 
 
@@ -229,10 +233,10 @@ def probes(draw: Any) -> Probe:
 # ---- objects ----------------------------------------------------------------------------
 
 intents = st.builds(
-    Intent,
-    operation_id=st.builds("uid-s-a-{}".format, st.integers(1, 3)),
-    kind=st.sampled_from([*map(str, IntentKind), "Teleport"]),
-    at=stamps,
+    lambda epoch, kind, at: an_intent(kind, epoch=epoch, at=at),
+    st.integers(1, 4),
+    st.sampled_from([*map(str, IntentKind), "Teleport"]),
+    stamps,
 )
 here = ObjectRef(name="ex-a", uid=uid_of("ex-a"))
 statuses = st.builds(
@@ -277,7 +281,7 @@ def sessions(draw: Any) -> TaskSession:
         "kandev.dev/fresh-start-requested": draw(wishes),
         "argocd.argoproj.io/tracking-id": draw(st.sampled_from([None, None, None, "app"])),
     }
-    limits = st.sampled_from([None, 30, 300])
+    limits = st.sampled_from([None] * 6 + [30, 300])
     lifecycle = {
         "idle_timeout_seconds": draw(limits),
         "max_duration_seconds": draw(limits),
@@ -382,6 +386,27 @@ others = one_of(
     ]
 )
 """Sessions as far as an executor's pass reads them."""
+
+
+@st.composite
+def ladders_observed(draw: Any) -> SessionObserved:
+    """What a session's pass may see where everything but the conversation is in order."""
+    o = draw(sessions_observed())
+    session = o.session
+    status = session.status.replacing(executor_ref=here, epoch=4)
+    unsaid = {} if session.status.conditions else {"conditions": some_conditions()}
+    ours = {"session_uid": "uid-s-a", "session_name": "s-a", "session_namespace": NAMESPACE}
+    report = replace(draw(reports()), **ours, term=1, epoch=1, journal_state="ok")
+    meta = session.metadata.replacing(deletion_timestamp=None)
+    return replace(
+        o,
+        session=session.replacing(metadata=meta, status=status.replacing(**unsaid)),
+        task=Found(a_task()),
+        profile=a_profile_seen(),
+        executor=Found(an_executor(status=an_executor_status())),
+        probe=a_probe(report),
+        secret=draw(looks(tokens)) if draw(maybe) and not report.is_live else None,
+    )
 
 
 @st.composite

@@ -85,14 +85,15 @@ def _carry_out(o: SessionObserved, now: datetime) -> Verdict:
             return _left_alone(o, intent=None)
         said = "The workspace holds a conversation of this session: it is resumed."
         return begin(o, IntentKind.RESUME, said, attempt=1)
-    if kind is IntentKind.START and ladder.token_unreadable(o):
+    retiring = ladder.is_retiring(o)
+    if kind is not IntentKind.RESUME and not retiring and ladder.token_unreadable(o):
         return _token_unknown(o)
     if kind is IntentKind.FRESH_START and must_stop(o):
         return stopping(o)
     configure = configuring(o)
     if kind is not IntentKind.RESUME:
         actions: tuple[Action, ...] = configure
-        if kind is IntentKind.FRESH_START:
+        if retiring:
             actions = (*actions, RetireToken(secret_name(o), epoch_of(o)))
         return _waiting(o, actions=(*actions, _start(o, intent.operation_id, None)))
     token = ladder.known_token(o)

@@ -23,7 +23,7 @@ from kandev_operator.core.session import decide_session
 from kandev_operator.core.task import decide_task
 from kandev_operator.core.verdict import Plan
 from plans import with_executor_status, with_status
-from strategies import executors_observed, sessions_observed, tasks_observed
+from strategies import executors_observed, ladders_observed, sessions_observed, tasks_observed
 
 SETTLES_WITHIN = 5
 """Writes in a row at one instant: an epoch, an intent or two, and the status that follows."""
@@ -103,15 +103,25 @@ def conversations_are_kept(o: SessionObserved, plan: Plan[Any]) -> None:
             raise Broken("kept", "status forgets a token")
 
 
-@given(o=sessions_observed())
-@lawful(400)
-def test_whatever_a_session_looks_like(o: SessionObserved) -> None:
+def every_law_of_a_session(o: SessionObserved) -> None:
     plan = decide_session(o, NOW)
     assert decide_session(o, NOW) == plan
     well_said(o, o.session, plan)
     session_rests(o)
     unread_is_not_gone(o, plan)
     conversations_are_kept(o, plan)
+
+
+@given(o=sessions_observed())
+@lawful(250)
+def test_whatever_a_session_looks_like(o: SessionObserved) -> None:
+    every_law_of_a_session(o)
+
+
+@given(o=ladders_observed())
+@lawful(250)
+def test_whatever_became_of_a_conversation(o: SessionObserved) -> None:
+    every_law_of_a_session(o)
 
 
 # ---- executors --------------------------------------------------------------------------
@@ -140,7 +150,7 @@ def unread_lets_nobody_go(o: ExecutorObserved, plan: Plan[Any]) -> None:
 
 
 @given(o=executors_observed())
-@lawful(400)
+@lawful(250)
 def test_whatever_an_executor_looks_like(o: ExecutorObserved) -> None:
     plan = decide_executor(o, NOW)
     assert decide_executor(o, NOW) == plan

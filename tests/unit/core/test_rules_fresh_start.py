@@ -23,8 +23,8 @@ from kandev_operator.api.session import (
     OperatingMode,
     TaskSession,
 )
-from kandev_operator.core.observed import Found, SessionObserved
-from plans import action, decide, done, said, wishing, with_status, written
+from kandev_operator.core.observed import Found, SessionObserved, Unreadable
+from plans import action, decide, done, said, truth, wishing, with_status, written
 
 
 def kept(**overrides: Any) -> TaskSession:
@@ -158,3 +158,20 @@ def test_another_condition_than_ready_shows_that_the_object_was_seen_before() ->
     session = wished(conditions=conditions)
     assert written(decide(served(session))).intent.kind == "FreshStart"
     assert uid_of("s-a") == session.metadata.uid
+
+
+def test_an_old_fresh_start_retires_no_second_conversation() -> None:
+    """It was done, and a promised token is known; then the journal was set back."""
+    known = with_status(begun(), begun().session.status.replacing(resume_token_ref=a_token_ref()))
+    report = served(phase="none", turns_completed=0, token=a_token("tok-2", established=False))
+    plan = decide(replace(known, probe=report.probe))
+    assert done(plan) == "StoreToken StartAgent"
+    assert action(plan, "StartAgent").mode == "new", "nothing is lost by a promised one"
+
+
+def test_an_old_fresh_start_begins_nothing_over_a_secret_that_cannot_be_read() -> None:
+    promised = a_token_ref(established=False)
+    known = with_status(begun(), begun().session.status.replacing(resume_token_ref=promised))
+    empty = served(phase="none", token=None, turns_completed=0).probe
+    plan = decide(replace(known, probe=empty, secret=Unreadable("forbidden")))
+    assert (done(plan), truth(plan, "Resumable")) == ("", "Unknown/ResumeTokenUnknown")

@@ -25,6 +25,9 @@ from unit.core.sim.agent import Agent
 
 ALIVE = frozenset(set(AgentPhase) - {AgentPhase.NONE, AgentPhase.EXITED})
 
+PROBE_IDLE = 3
+"""Ticks after which a process that was only asked what it can do is ended."""
+
 
 class Refused(Exception):
     """A call that agentctl did not take."""
@@ -96,6 +99,7 @@ class Agentctl:
         self.running_hash: str | None = None
         self.wish: Wish | None = None
         self.probing = False
+        self.unused = 0
         self._opened = opened
         if self.journal is not None:
             self._reopen(self.journal)
@@ -249,6 +253,10 @@ class Agentctl:
             case AgentPhase.INITIALIZED if self.wish is not None:
                 self.phase = AgentPhase.OPENING
                 self._opened(self.journal.uid, self.disk.lives, self.wish)
+            case AgentPhase.INITIALIZED:
+                self.unused += 1
+                if self.unused > PROBE_IDLE:
+                    self.phase = AgentPhase.STOPPING
             case AgentPhase.OPENING:
                 self._answered(now)
             case AgentPhase.IDLE:
@@ -286,6 +294,7 @@ class Agentctl:
             profile_hash=self.running_hash,
             probed_at=rfc3339(now),
         )
+        self.unused = 0
         fits = self.running_hash == self.profile_hash
         self.phase = AgentPhase.INITIALIZED if fits else AgentPhase.STOPPING
 

@@ -8,7 +8,7 @@ from kandev_operator.api.session import OperatingMode, ResumePolicy, TaskSession
 from kandev_operator.core.intents import token_secret_name
 from kandev_operator.core.observed import AgentPhase
 from unit.core.sim.agentctl import Agentctl
-from unit.core.sim.world import World
+from unit.core.sim.world import REMOTE_ID, World
 
 FINAL = {
     "SessionNotFound",
@@ -121,7 +121,8 @@ def _not_running(world: World, session: TaskSession, reason: str) -> None:
         raise _untrue(session, f"no agent, because of {reason}")
     disk = world.host.disk("/work/c" if session.metadata.name == "c" else world.shared_path)
     tried = disk.failures[session.metadata.name]
-    if reason == "MaxAttempts" and tried < session.spec.resume.max_attempts:
+    if reason == "MaxAttempts" and tried < session.spec.resume.max_attempts - 1:
+        # One may be an answer that an older attempt was given in the same second.
         raise _untrue(session, f"gave up after {tried} failures")
     if status.executor_status != "ready":
         raise Broken("workspace_is_never_lost", f"{reason}, and the executor is not ready")
@@ -165,6 +166,9 @@ def _executor(world: World, executor: Any) -> None:
     if session is None or session.metadata.uid != held.uid:
         raise Broken("eventual_truth", f"executor {executor.metadata.name} holds nobody")
     ref = session.status.executor_ref
+    made = executor.metadata.controller is not None
+    if ref is None and made:
+        return  # bound by its ownerReference; its session rests and needs none
     if ref is None or ref.uid != executor.metadata.uid:
         raise Broken("one_executor_per_session", "held by one that it does not point at")
 
@@ -173,7 +177,7 @@ def _agents_belong_to_somebody(world: World) -> None:
     uids = {each.metadata.uid for each in world.api.of_kind(group.EXECUTOR)}
     for one in world.agentctls:
         uid = one.live_session
-        if not world.plot.remote and one.instance_id.rpartition("-")[0] not in uids:
+        if one.instance_id != REMOTE_ID and one.instance_id.rpartition("-")[0] not in uids:
             continue  # its executor was lost with a restored API server; nobody can know of it
         bound = [
             each.metadata.name

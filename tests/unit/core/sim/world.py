@@ -26,6 +26,7 @@ from unit.core.sim.ledger import Ledger
 from unit.core.sim.operator import Crash, Operator
 
 REMOTE = "/remote"
+REMOTE_ID = "remote-1"
 REMOTE_URL = "http://127.0.0.1:8711"
 SETTLE_ROUNDS = 200
 IDLE_ROUNDS = 9
@@ -234,7 +235,7 @@ class World:
     def remote_restarts(self) -> None:
         """The remote agentctl restarts in place: same identity, same address, another boot."""
         self.host.kill(REMOTE)
-        made = self.host.start(REMOTE, "remote-1")
+        made = self.host.start(REMOTE, REMOTE_ID)
         made.url = REMOTE_URL
 
     def journal_is_lost(self, disk: Disk) -> None:
