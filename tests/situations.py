@@ -69,7 +69,7 @@ def in_mode(mode: str, *, report: Any = "idle", **session: Any) -> SessionObserv
         key: session.pop(key) for key in ("task", "profile", "executor", "probe") if key in session
     }
     fields = {"state": "WAITING_FOR_INPUT", "resume_token_ref": a_token_ref(), **status}
-    spec = {"operating_mode": OperatingMode(mode)}
+    spec = {"operating_mode": next(each for each in OperatingMode if each == mode)}
     told = a_session(spec=spec, status=a_status(**fields), **session)
     if isinstance(report, str):
         report = a_report(report)

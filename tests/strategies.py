@@ -93,7 +93,7 @@ def one_of(values: Sequence[T]) -> st.SearchStrategy[T]:
     return st.integers(0, len(values) - 1).map(values.__getitem__)
 
 
-def mostly(common: st.SearchStrategy[Any], rare: st.SearchStrategy[Any]) -> Any:
+def mostly(common: st.SearchStrategy[Any], rare: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """The rare one once in ten times: `one_of` gives equal chances, however often it is told."""
     return st.integers(0, 9).flatmap(lambda dice: rare if dice == 5 else common)
 
@@ -391,7 +391,7 @@ others = one_of(
 @st.composite
 def ladders_observed(draw: Any) -> SessionObserved:
     """What a session's pass may see where everything but the conversation is in order."""
-    o = draw(sessions_observed())
+    o: SessionObserved = draw(sessions_observed())
     session = o.session
     status = session.status.replacing(executor_ref=here, epoch=4)
     unsaid = {} if session.status.conditions else {"conditions": some_conditions()}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from builders import NOW
+from builders import NOW, session_observed
 from invariants import Broken, shows_no_token, status_is_well_formed
 from kandev_operator.core import ladder, lifecycle
 from kandev_operator.core.actions import (
@@ -22,7 +22,7 @@ from kandev_operator.core.observed import ExecutorObserved, Missing, SessionObse
 from kandev_operator.core.session import decide_session
 from kandev_operator.core.task import decide_task
 from kandev_operator.core.verdict import Plan
-from plans import with_executor_status, with_status
+from plans import decide, with_executor_status, with_status
 from strategies import executors_observed, ladders_observed, sessions_observed, tasks_observed
 
 SETTLES_WITHIN = 5
@@ -174,9 +174,6 @@ def test_whatever_a_task_looks_like(seen: Any) -> None:
 
 @pytest.mark.parametrize("law", [conversations_are_kept, unread_is_not_gone])
 def test_a_law_can_be_broken(law: Any) -> None:
-    from builders import session_observed
-    from plans import decide
-
     o = session_observed(task=Unreadable("away"))
     retired: Plan[Any] = Plan(actions=(RetireToken("s", 1),), status=decide(o).status)
     with pytest.raises(Broken):

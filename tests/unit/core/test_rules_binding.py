@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -40,9 +41,12 @@ NEW = a_session()
 UNBOUND = Found(an_executor(status=an_executor_status(holds=None)))
 
 
-def unseen(**overrides: object) -> SessionObserved:
+def unseen(**overrides: Any) -> SessionObserved:
     """A session without status; its executor is there and empty."""
-    fields = {"executor": UNBOUND, "probe": a_probe(answer=Answer.NOT_TRIED, report=None)}
+    fields: dict[str, Any] = {
+        "executor": UNBOUND,
+        "probe": a_probe(answer=Answer.NOT_TRIED, report=None),
+    }
     return session_observed(NEW, **{**fields, **overrides})
 
 
@@ -54,9 +58,7 @@ MISSING = [
 
 
 @pytest.mark.parametrize(("missing", "reason"), MISSING)
-def test_a_missing_reference_is_waited_for_a_minute(
-    missing: dict[str, object], reason: str
-) -> None:
+def test_a_missing_reference_is_waited_for_a_minute(missing: dict[str, Any], reason: str) -> None:
     o = unseen(**missing)
     plan = decide(o)
     assert said(plan) == f"CREATED False/{reason} at work"
@@ -67,7 +69,7 @@ def test_a_missing_reference_is_waited_for_a_minute(
 
 
 @pytest.mark.parametrize(("missing", "reason"), MISSING)
-def test_after_a_minute_it_stalls_and_it_recovers(missing: dict[str, object], reason: str) -> None:
+def test_after_a_minute_it_stalls_and_it_recovers(missing: dict[str, Any], reason: str) -> None:
     o = unseen(**missing)
     o = with_status(o, decide(o).status)
     plan = decide(o, NOW + timedelta(seconds=60))
@@ -119,7 +121,7 @@ def test_each_reference_has_a_patience_of_its_own() -> None:
     ],
 )
 def test_what_a_person_must_mend(
-    overrides: dict[str, object], expected: str, again: float | None
+    overrides: dict[str, Any], expected: str, again: float | None
 ) -> None:
     plan = decide(unseen(**overrides))
     assert (said(plan), waits(plan), done(plan)) == (expected, again, "")
@@ -134,7 +136,8 @@ def test_a_failed_look_up_concludes_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", ["task", "profile"])
 def test_a_live_agent_is_not_touched_for_a_missing_reference(name: str) -> None:
     session = a_session(status=a_status(resume_token_ref=a_token_ref()))
-    plan = decide(session_observed(session, **{name: Missing()}))
+    missing: dict[str, Any] = {name: Missing()}
+    plan = decide(session_observed(session, **missing))
     assert (said(plan), done(plan)) == ("WAITING_FOR_INPUT True/AgentReady", "")
 
 
@@ -189,7 +192,7 @@ def test_a_session_with_a_past_gets_no_start_by_the_way(status: TaskSessionStatu
         ),
     ],
 )
-def test_an_executor_that_cannot_take_it_in_yet(executor: object, expected: str) -> None:
+def test_an_executor_that_cannot_take_it_in_yet(executor: Any, expected: str) -> None:
     plan = decide(unseen(executor=Found(executor)))
     assert said(plan) == expected
     assert written(plan).intent is None

@@ -41,8 +41,8 @@ def closed(how: str, **overrides: Any) -> SessionObserved:
     return in_mode("Running", task=Found(a_task(closed=how)), **overrides)
 
 
-CUT = {"last_turn": TurnSeen("p", rfc3339(ago(2)), outcome="interrupted")}
-SETTLED = {"last_turn": TurnSeen("p", rfc3339(ago(2)), outcome="completed")}
+CUT: dict[str, Any] = {"last_turn": TurnSeen("p", rfc3339(ago(2)), outcome="interrupted")}
+SETTLED: dict[str, Any] = {"last_turn": TurnSeen("p", rfc3339(ago(2)), outcome="completed")}
 
 
 @pytest.mark.parametrize(

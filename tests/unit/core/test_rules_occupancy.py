@@ -151,7 +151,11 @@ def test_the_place_is_free_when_no_agent_of_it_lives(report: Any, free: bool, wh
 def test_an_agentctl_that_cannot_be_asked_is_not_assumed_to_be_empty(answer: Answer) -> None:
     probe = a_probe(None, answer=answer)
     assert holder(decide_on(held(bound=Missing(), probe=probe, claimant=NEXT))) == "s-a"
-    local = {"runtime": Runtime.LOCAL_STANDALONE, "bound": Missing(), "probe": probe}
+    local: dict[str, Any] = {
+        "runtime": Runtime.LOCAL_STANDALONE,
+        "bound": Missing(),
+        "probe": probe,
+    }
     for process in (a_process(), Unreadable("no /proc")):
         assert holder(decide_on(held(**local, process=process, claimant=NEXT))) == "s-a"
     assert holder(decide_on(held(**local, process=Missing(), claimant=NEXT))) == "s-next"

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ from plans import condition, decide, done, said, with_status, written
         ),
     ],
 )
-def test_nobody_acts_before_both_point_at_each_other(executor: object, expected: str) -> None:
+def test_nobody_acts_before_both_point_at_each_other(executor: Any, expected: str) -> None:
     session = a_session(status=a_status(intent=an_intent("Start")))
     plan = decide(
         session_observed(session, executor=Found(executor), report=a_report(session=None))
@@ -82,7 +83,7 @@ def test_a_live_agent_that_lost_its_place_is_ended(word: str) -> None:
     ],
 )
 def test_nothing_is_begun_in_an_executor_that_is_left(
-    executor: dict[str, object], expected: str
+    executor: dict[str, Any], expected: str
 ) -> None:
     left = an_executor(status=an_executor_status(), **executor)
     session = a_session(status=a_status(resume_token_ref=a_token_ref()))
@@ -93,7 +94,7 @@ def test_nothing_is_begun_in_an_executor_that_is_left(
 # ---- the executor's readiness -----------------------------------------------------------
 
 
-def seen_through(executor_status: object, *, state: str, probe: object = None) -> SessionObserved:
+def seen_through(executor_status: Any, *, state: str, probe: Any = None) -> SessionObserved:
     """A bound session whose executor says this of itself."""
     silent = a_probe(None)
     session = a_session(status=a_status(state=state, is_agent_running=True))
@@ -154,7 +155,7 @@ def seen_through(executor_status: object, *, state: str, probe: object = None) -
         ),
     ],
 )
-def test_what_the_executor_says_is_handed_on(status: object, state: str, expected: str) -> None:
+def test_what_the_executor_says_is_handed_on(status: Any, state: str, expected: str) -> None:
     plan = decide(seen_through(status, state=state))
     assert (said(plan), done(plan)) == (expected, "")
     assert written(plan).is_agent_running is None
@@ -181,7 +182,7 @@ def test_an_executor_in_error_says_when_it_is_looked_at_again() -> None:
         pytest.param(a_probe(None), id="was silent just now, and its own pass will judge it"),
     ],
 )
-def test_an_executor_called_ready_whose_agentctl(probe: object) -> None:
+def test_an_executor_called_ready_whose_agentctl(probe: Any) -> None:
     plan = decide(seen_through(an_executor_status(), state="RUNNING", probe=probe))
     assert (plan.status, plan.actions) == (None, ())
 
