@@ -154,6 +154,8 @@ def _is_newer(text: str | None, since: datetime) -> bool:
 
 
 def _not_answered(o: SessionObserved, limit: datetime, now: datetime) -> Verdict:
+    if lifecycle.resume_wished(o.session) or _profile_changed(o):
+        return begin(o, IntentKind.RESUME, "Asking the agent again, as was asked for.", attempt=1)
     due = backoff.next_attempt_at(limit, max(1, attempts(o)), o.session.metadata.uid)
     if now >= due:
         return begin(o, IntentKind.RESUME, "Asking the agent again.", attempts(o) + 1)

@@ -232,8 +232,9 @@ async def test_a_state_folder_that_cannot_be_made_is_said(host: LocalHost, workt
 
 
 OUTLIVING = """
-import asyncio, sys
+import asyncio, signal, sys
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background ignores it
 from kandev_operator.clients.local import LocalHost
 async def main():
     work = Path(sys.argv[1])

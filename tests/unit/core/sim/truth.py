@@ -75,7 +75,8 @@ def _session(world: World, session: TaskSession) -> None:
         _running(session, one, phase)
     else:
         _not_running(world, session, ready.reason)
-    if one is not None:
+    bound = status.executor_ref is not None
+    if one is not None and bound and not conditions.is_true(status.conditions, "Finished"):
         _memory(world, session, one)
 
 
