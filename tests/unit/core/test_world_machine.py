@@ -263,12 +263,24 @@ class WorldMachine(RuleBasedStateMachine):
         self.world.person_wants(name, OperatingMode.FINISHED)
 
     @rule(name=NAMES)
+    def a_finished_session_outlives_its_time(self, name: str) -> None:
+        self.a_person_finishes_a_session(name)
+        self.passes_over_everything(8)
+        self.world.time_passes(70)
+        self.passes_over_everything(2)
+
+    @rule(name=NAMES)
     def a_person_wishes_a_resume(self, name: str) -> None:
         self.world.person_wishes(name, group.ANNOTATION_RESUME_REQUESTED)
 
     @rule(name=NAMES)
     def a_person_wishes_a_fresh_start(self, name: str) -> None:
         self.world.person_wishes(name, group.ANNOTATION_FRESH_START_REQUESTED)
+
+    @rule(name=NAMES)
+    def a_fresh_start_is_carried_out(self, name: str) -> None:
+        self.a_person_wishes_a_fresh_start(name)
+        self.passes_over_everything(8)
 
     @rule(name=NAMES)
     def a_session_is_deleted_and_applied_again(self, name: str) -> None:

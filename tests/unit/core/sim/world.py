@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import builders as b
+from invariants import Broken
 from kandev_operator.api import group
 from kandev_operator.api.executor import Runtime
 from kandev_operator.api.session import (
@@ -194,7 +195,7 @@ class World:
                 return  # one idle round alone may have been a new operator's first look
             # Whoever only looks again every few seconds is not waited for so often.
             self.now = max(self.now, soon, self.now + timedelta(seconds=2**idle))
-        raise AssertionError("the world does not come to rest")
+        raise Broken("no_flapping", "the world does not come to rest")
 
     def _others_tidy_up(self) -> bool:
         """Git applies the executor again, the garbage collector does its work."""
