@@ -110,7 +110,7 @@ def a_token_ref(value: str = "tok-1", *, established: bool = True) -> ResumeToke
 # ---- sessions ---------------------------------------------------------------------------
 
 
-def a_template(worktree: str = "/work/one") -> ExecutorTemplate:
+def a_template(worktree: str = "/trees/one") -> ExecutorTemplate:
     """An executor to be made for one session: a local process."""
     local = LocalStandaloneRuntime(worktree_path=worktree)
     return ExecutorTemplate(
@@ -213,7 +213,7 @@ def an_executor(
     """An executor; every other keyword is a field of metadata."""
     blocks: dict[Runtime, dict[str, Any]] = {
         Runtime.LOCAL_STANDALONE: {
-            "local_standalone": LocalStandaloneRuntime(worktree_path="/work/one")
+            "local_standalone": LocalStandaloneRuntime(worktree_path="/trees/one")
         },
         Runtime.REMOTE: {"remote": RemoteRuntime(url="https://build-7.example.com:8443")},
         Runtime.POD: {"pod": PodRuntime()},
@@ -291,7 +291,7 @@ def a_report(
         "session_namespace": NAMESPACE if ours else None,
         "session_name": session,
         "profile_hash": HASH if ours else None,
-        "workspace_path": "/work/one",
+        "workspace_path": "/trees/one",
         "epoch": 1 if ours else 0,
         "term": 1 if ours else 0,
         "execution_id": "exec-1" if ours else None,

@@ -193,7 +193,7 @@ def reports(draw: Any) -> AgentctlReport:
         session_namespace=NAMESPACE if name else None,
         session_name=name,
         profile_hash=draw(st.none() | hashes),
-        workspace_path="/work/one",
+        workspace_path="/trees/one",
         term=draw(st.sampled_from([0, 1, 1, 1, 1, 1, 1, 2])),
         epoch=draw(epochs),
         execution_id=draw(st.sampled_from([None, "exec-1"])),

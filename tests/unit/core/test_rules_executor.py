@@ -192,10 +192,10 @@ def test_the_finalizer_is_set_at_first_sight(
     ],
 )
 def test_a_runtime_that_cannot_be_had(reason: str, expected: str, again: float | None) -> None:
-    problem = RuntimeProblem(reason, "/work/one is no folder.")
+    problem = RuntimeProblem(reason, "/trees/one is no folder.")
     plan = decide_on(local(problem=problem))
     assert (said(plan), done(plan), waits(plan)) == (expected, "", again)
-    assert written(plan).error_message.endswith(": /work/one is no folder.")
+    assert written(plan).error_message.endswith(": /trees/one is no folder.")
     assert truth(plan, "Bound") == "True/Bound", "a lost folder lets nobody go"
 
 

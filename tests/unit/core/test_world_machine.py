@@ -133,12 +133,12 @@ class WorldMachine(RuleBasedStateMachine):
 
     @rule(mood=MOODS, shared=st.booleans())
     def an_agent_changes_its_mood(self, mood: str, shared: bool) -> None:
-        path = self.world.shared_path if shared else "/work/c"
+        path = self.world.shared_path if shared else "/trees/c"
         self.world.host.disk(path).agent.mood = mood
 
     @rule(shared=st.booleans())
     def an_agent_does_not_initialize(self, shared: bool) -> None:
-        path = self.world.shared_path if shared else "/work/c"
+        path = self.world.shared_path if shared else "/trees/c"
         self.world.host.disk(path).agent.answers_initialize = False
 
     @rule(mood=MOODS, rounds=st.integers(2, 6))
@@ -160,7 +160,7 @@ class WorldMachine(RuleBasedStateMachine):
 
     @rule(shared=st.booleans())
     def an_agent_loses_its_conversations(self, shared: bool) -> None:
-        path = self.world.shared_path if shared else "/work/c"
+        path = self.world.shared_path if shared else "/trees/c"
         self.world.host.disk(path).agent.stored.clear()
 
     # ---- executors ---------------------------------------------------------------------
@@ -178,7 +178,7 @@ class WorldMachine(RuleBasedStateMachine):
 
     @rule(shared=st.booleans())
     def a_journal_is_lost(self, shared: bool) -> None:
-        path = self.world.shared_path if shared else "/work/c"
+        path = self.world.shared_path if shared else "/trees/c"
         self.world.journal_is_lost(self.world.host.disk(path))
 
     @rule(hidden=st.booleans(), number=st.integers(0, 1))
@@ -259,6 +259,13 @@ class WorldMachine(RuleBasedStateMachine):
             self.passes_over_everything(rounds)
 
     @rule(name=NAMES)
+    def a_person_begins_anew_and_then_lets_it_sleep(self, name: str) -> None:
+        self.world.person_wishes(name, group.ANNOTATION_FRESH_START_REQUESTED)
+        self.passes_over_everything(8)
+        self.world.person_wants(name, OperatingMode.SUSPENDED)
+        self.passes_over_everything(3)
+
+    @rule(name=NAMES)
     def a_person_finishes_a_session(self, name: str) -> None:
         self.world.person_wants(name, OperatingMode.FINISHED)
 
@@ -289,6 +296,18 @@ class WorldMachine(RuleBasedStateMachine):
     @rule(hash=st.sampled_from(["h1", "h2"]))
     def the_profile_changes(self, hash: str) -> None:
         self.world.profile_hash = self.world.operator.eyes.profile_hash = hash
+
+    @rule(mood=st.sampled_from(["short", "short", "error", "hangs", "exits", "login"]))
+    def a_bad_spell(self, mood: str) -> None:
+        """No agent comes up, or none stays: the operator gives up and does not try for ever."""
+        self.world.heal()
+        for disk in self.world.host.disks.values():
+            disk.agent.mood = mood
+        for one in self.world.agentctls:
+            if one.phase in LIVE:
+                one.die(self.world.now)
+        self.world.settle()
+        truth.check(self.world)
 
     # ---- a calm spell ------------------------------------------------------------------
 

@@ -10,7 +10,8 @@ class Agent:
     """One kind of agent on one workspace. What it stored outlives its processes."""
 
     mood: str = "well"
-    """How it answers the next opening: well, error, refuses, login, hangs, exits, another."""
+    """How it answers the next opening: well, error, refuses, login, hangs, exits, another (it
+    opens another conversation), or short (it opens well, and ends at once)."""
     can_resume: bool | None = True
     answers_initialize: bool = True
     stored: set[str] = field(default_factory=set)

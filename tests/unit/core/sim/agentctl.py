@@ -259,6 +259,8 @@ class Agentctl:
                     self.phase = AgentPhase.STOPPING
             case AgentPhase.OPENING:
                 self._answered(now)
+            case AgentPhase.IDLE if self.disk.agent.mood == "short":
+                self.die(now)
             case AgentPhase.IDLE:
                 self._hand_over(now)
             case AgentPhase.RUNNING:

@@ -39,6 +39,8 @@ class Ledger:
         """Fresh starts that a person asked for and that were not begun yet, by session."""
         self.begun: dict[str, set[str]] = defaultdict(set)
         self.retired: dict[str, set[str]] = defaultdict(set)
+        self.owed: set[str] = set()
+        """Sessions whose fresh start was wished and not begun yet."""
         self.amnesia: set[str] = set()
         """Sessions whose journal was lost: only their status remembers what was sent."""
 
@@ -137,6 +139,7 @@ class Ledger:
 
     def _is_asked_for(self, name: str, operation_id: str, o: SessionObserved) -> None:
         self.begun[name].add(operation_id)
+        self.owed.discard(name)
         if o.session.spec.resume.on_failure is ResumeFailure.FRESH_CONVERSATION:
             self._is_definite(o)
             return
@@ -188,16 +191,25 @@ class Ledger:
             if current is None or current.status.first_prompt is None:
                 self._may_hear_again(journal.name)
 
+    def wished_anew(self, name: str) -> None:
+        """A person asks for a fresh start; on an object never looked at it would not count."""
+        self.tickets[name] += 1
+        current = self._world.session(name)
+        if current is not None and current.status.conditions:
+            self.owed.add(name)
+
     def made_again(self, name: str) -> None:
         """The session gets another UID and no status."""
         self.begun[name] = set()
         self.tickets[name] = 0
+        self.owed.discard(name)
         if name in self.amnesia:
             self._may_hear_again(name)
 
     def restored(self, snapshot: Any) -> None:
         """Everything the API server knew is older now."""
         self.retired.clear()
+        self.owed.clear()
         for name in "abc":
             self.begun[name] = set()
             self.tickets[name] += 1  # a wish that was answered may stand there unanswered again

@@ -96,6 +96,8 @@ def _running(session: TaskSession, one: Agentctl | None, phase: AgentPhase) -> N
     status = session.status
     assert one is not None
     wanted = "RUNNING" if phase is AgentPhase.RUNNING else "WAITING_FOR_INPUT"
+    if session.metadata.name in world.ledger.owed:
+        raise _untrue(session, "a fresh start was wished, and the old conversation goes on")
     if status.state != wanted or not conditions.is_true(status.conditions, "Ready"):
         raise _untrue(session, f"{status.state} while the agent is {phase}")
     if status.agent_execution_id != one.served_journal.execution:
@@ -120,7 +122,7 @@ def _not_running(world: World, session: TaskSession, reason: str) -> None:
     auto = session.spec.resume.policy is ResumePolicy.AUTO
     if reason not in (FINAL if auto else LEFT_ALONE):
         raise _untrue(session, f"no agent, because of {reason}")
-    disk = world.host.disk("/work/c" if session.metadata.name == "c" else world.shared_path)
+    disk = world.host.disk("/trees/c" if session.metadata.name == "c" else world.shared_path)
     tried = disk.failures[session.metadata.name]
     if reason == "MaxAttempts" and tried < session.spec.resume.max_attempts - 1:
         # One may be an answer that an older attempt was given in the same second.

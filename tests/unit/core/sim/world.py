@@ -67,7 +67,7 @@ class World:
         self._make_executor()
         for name in "abc":
             self._make_session(name)
-        for path in (self.shared_path, "/work/c"):
+        for path in (self.shared_path, "/trees/c"):
             self.host.disk(path).agent.can_resume = plot.can_resume
         self.operator = self._new_operator(1)
 
@@ -76,7 +76,7 @@ class World:
     @property
     def shared_path(self) -> str:
         """The workspace of sessions `a` and `b`."""
-        return REMOTE if self.plot.remote else "/work/one"
+        return REMOTE if self.plot.remote else "/trees/one"
 
     def _make_executor(self) -> None:
         runtime = Runtime.REMOTE if self.plot.remote else Runtime.LOCAL_STANDALONE
@@ -98,7 +98,7 @@ class World:
         made = b.a_session(
             name,
             uid=f"uid-{name}-{self.born}",
-            template=b.a_template("/work/c") if name == "c" else None,
+            template=b.a_template("/trees/c") if name == "c" else None,
             prompt=None if name == "b" else "go on",
             policy=self.plot.policies["abc".index(name)],
             on_failure=self.plot.on_failure,
@@ -269,7 +269,7 @@ class World:
             self.wishes += 1
             self.api.annotate(name, annotation, f"wish-{self.wishes}")
             if annotation == group.ANNOTATION_FRESH_START_REQUESTED:
-                self.ledger.tickets[name] += 1
+                self.ledger.wished_anew(name)
 
     def session_is_made_again(self, name: str) -> None:
         """Deleted, and applied again under the same name: another UID, no status."""
