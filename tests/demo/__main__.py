@@ -24,7 +24,9 @@ def main() -> int:
         stop.set()
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, asked)
+    # Also where the demo was begun in the background, which has it ignore Ctrl-C.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, asked)
     console.print("[bold]kandev-operator[/]: a coding agent's session that survives")
     scenery = Scenery()
     try:
@@ -42,6 +44,8 @@ def main() -> int:
     except KeyboardInterrupt:
         console.print("\nStopping.")
     finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)  # cleaning up is not to be cut off half-way
         scenery.tear_down()
     return 0
 
@@ -71,7 +75,8 @@ def _farewell(scenery: Scenery, show: Show) -> None:
                 f"kubectl kandev why {SESSION}",
                 f'kubectl kandev prompt {SESSION} "And what else do you know?"',
                 f"kubectl kandev logs -f {SESSION}",
-                f"kubectl annotate tasksession {SESSION} kandev.dev/resume-requested=now",
+                f"kubectl annotate --overwrite tasksession {SESSION} "
+                "kandev.dev/resume-requested=$(date +%s)",
                 f"kubectl -n {NAMESPACE} patch tasksession {SESSION} --type=merge "
                 '-p \'{"spec":{"operatingMode":"Suspended"}}\'',
             ]

@@ -71,7 +71,7 @@ class ResumableReason(Word):
     """`Resumable`: could the conversation be taken up in a new process?"""
 
     RESUMABLE = "Resumable", "Profile, agent and token permit it."
-    NO_CONVERSATION = "NoConversation", "No turn was ever completed: there is nothing to lose."
+    NO_CONVERSATION = "NoConversation", "No conversation has been opened yet."
     CAPABILITY_UNKNOWN = "CapabilityUnknown", "The agent could not be asked yet what it can do."
     NOT_RESUMABLE = "NotResumable", "The agent cannot resume, or its profile forbids it."
     MISSING_RESUME_TOKEN = (
@@ -107,6 +107,7 @@ class AgentctlReadyReason(Word):
     IDLE = "Idle", "Nobody is bound, so no agentctl runs."
     STARTING = "Starting", "It has not answered yet, and still has time."
     STOPPED = "Stopped", "It was stopped on purpose."
+    NOT_USED = "NotUsed", "Nothing is asked of it while the executor cannot be used; see `Ready`."
     AGENTCTL_UNREACHABLE = "AgentctlUnreachable", "It answered before and no longer does."
     AGENTCTL_UNHEALTHY = "AgentctlUnhealthy", "It answers that it is not well."
     AUTHENTICATION_FAILED = "AuthenticationFailed", "It refuses the operator's token."
@@ -221,7 +222,7 @@ class ReconcilingReason(Word):
 
     PROGRESSING = "Progressing", "The next step is under way."
     WAITING_FOR_EXECUTOR = "WaitingForExecutor", "The executor is not ready yet."
-    RETRYING = "Retrying", "A failure is tried again at `nextAttemptAt`."
+    RETRYING = "Retrying", "A failure is looked at again, at `nextAttemptAt` where that is set."
     TASK_MISSING = "TaskMissing", "The Task is not there yet; it may be applied any moment."
     PROFILE_MISSING = "ProfileMissing", "The AgentProfile is not there yet."
     EXECUTOR_MISSING = "ExecutorMissing", "The Executor is not there yet."

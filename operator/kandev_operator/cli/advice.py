@@ -97,8 +97,8 @@ AGENTCTL = Step(
 CLOCKS = Step("Set the clocks right (NTP), on the executor's machine and on the operator's.")
 VERSIONS = Step("Run an agentctl of the operator's own version there.")
 OPTIONS = Step(
-    "Have the operator started with an option that allows it, or use another executor; "
-    "kandev-operator run --help lists them."
+    "Use another executor; where the message names an option, have the operator started with it "
+    "(kandev-operator run --help lists them)."
 )
 OPERATOR = Step(
     "See that an operator runs and leads:", "kubectl get lease kandev-operator -n kandev-system"
@@ -183,6 +183,7 @@ ADVICE: Final[Mapping[str, Steps]] = MappingProxyType(
         "ContainerMissing": (EDIT_EXECUTOR,),
         "ProcessExited": (EXECUTOR, AGAIN),
         "NotAllowed": (OPTIONS,),
+        "NotUsed": (EXECUTOR,),
         "Scheduled": (WAIT,),
         "NoPod": (NOTHING,),
         "NotApplicable": (NOTHING,),

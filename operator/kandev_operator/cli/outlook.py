@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from kandev_operator.api import group
-from kandev_operator.api.session import OperatingMode, ResumePolicy
+from kandev_operator.api.session import OperatingMode, ResumePolicy, SessionState
 from kandev_operator.api.timestamps import rfc3339
 from kandev_operator.cli.clock import ahead
 from kandev_operator.cli.seen import Seen, after, read_moment
@@ -31,7 +31,16 @@ def outlook(seen: Seen) -> tuple[str, ...]:
             "seconds, no operator runs that serves this namespace.",
         )
     lines = [*_news(seen), *(_ended(seen) or _resting(seen) or _at_work(seen))]
-    return tuple(lines) or ("Nothing: what was asked for is reached.",)
+    return tuple(lines) or (_otherwise(seen),)
+
+
+def _otherwise(seen: Seen) -> str:
+    """What is left to say where nothing is under way."""
+    if seen.session.status.state != SessionState.ERROR:
+        return "Nothing: what was asked for is reached."
+    if seen.holds("Reconciling"):
+        return "It looks again by itself, and goes on when the cause is gone."
+    return "Nothing by itself: somebody has to remove the cause first."
 
 
 def _when(due: datetime, now: datetime) -> str:

@@ -24,7 +24,7 @@ from typing import Any, Final, Self
 
 import kandev_operator
 from kandev_operator.clients.errors import bounded
-from kandev_operator.clients.processes import Handle, birth_of, carrying
+from kandev_operator.clients.processes import Handle, birth_of, carrying, instances
 
 MODULE: Final = "kandev_operator.agentctl"
 STATE_MARK: Final = "KANDEV_STATE"
@@ -129,6 +129,10 @@ class LocalHost:
         self._python = python
         self._start_seconds = start_seconds
 
+    def is_allowed(self, namespace: str) -> bool:
+        """Whether this namespace may use this machine at all."""
+        return namespace in self._roots
+
     def check_worktree(self, namespace: str, worktree_path: str | Path) -> WorktreeProblem | None:
         """Say what is wrong with a worktree; None when it can be used.
 
@@ -139,7 +143,7 @@ class LocalHost:
             return WorktreeProblem(WorktreeFault.NAMESPACE_NOT_ALLOWED, words)
         root = _real(self._roots[namespace])
         place = _real(worktree_path)
-        if root is None or place is None or not place.is_relative_to(root):
+        if root is None or place is None or place == root or not place.is_relative_to(root):
             words = "the worktree is not below the folder that is allowed for its namespace"
             return WorktreeProblem(WorktreeFault.OUTSIDE_ROOT, words)
         if place.is_relative_to(root / _RESERVED):
@@ -170,6 +174,22 @@ class LocalHost:
         alive = written is not None and birth_of(written.pid) == written.birth
         return written if alive else None
 
+    def lives(self, namespace: str, worktree_path: str | Path, executor_uid: str) -> bool:
+        """Whether this executor's own agentctl lives on its folder."""
+        if namespace not in self._roots:
+            return bool(instances(f"{executor_uid}-"))
+        found = self.find(self.state_folder(namespace, worktree_path))
+        return found is not None and found.instance_id.startswith(f"{executor_uid}-")
+
+    async def end_all_of(self, executor_uid: str, grace: float) -> bool:
+        """End every agentctl of an executor, whether its run.json names it or not, and what each
+        left behind; tells whether nothing lives any more."""
+        ended = True
+        for pid, birth, state in await asyncio.to_thread(instances, f"{executor_uid}-"):
+            nobody = LocalProcess(state, pid, birth, "127.0.0.1", 1, "", "")
+            ended = await self.stop(nobody, grace) and ended
+        return ended
+
     def refresh_jwks(self, state: Path, jwks: Mapping[str, Any]) -> Path:
         """Give agentctl the public keys it checks callers by; written only when they differ."""
         path = state / "jwks.json"
@@ -193,6 +213,9 @@ class LocalHost:
         """Start an agentctl, or find the one that this very call has started before."""
         if (running := self.find(state)) is not None:
             return _only(running, instance_id)
+        # One that run.json does not name cannot be asked, and keeps the folder locked.
+        for pid, birth, _ in await asyncio.to_thread(instances, "", state):
+            await self.stop(LocalProcess(state, pid, birth, "127.0.0.1", 1, "", ""), 10.0)
         try:
             command = self._command(state, worktree, jwks)
         except OSError as error:

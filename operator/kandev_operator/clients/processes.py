@@ -10,9 +10,11 @@ import contextlib
 import os
 import signal
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Self
 
 _DEAD: Final = ("Z", "X", "x")
+_MODULE: Final = "kandev_operator.agentctl"
 
 
 def birth_of(pid: int) -> int | None:
@@ -35,6 +37,32 @@ def carrying(entry: str) -> list[int]:
     own = os.getpid()
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own]
     return [pid for pid in pids if wanted in _environment(pid) and birth_of(pid) is not None]
+
+
+def instances(prefix: str, state: Path | None = None) -> list[tuple[int, int, Path]]:
+    """Living agentctls by their command lines: pid, birth and state folder of each whose instance
+    id begins with `prefix` (and that serves `state`, where that is given)."""
+    found = []
+    for name in os.listdir("/proc"):
+        words = _command_line(int(name)) if name.isdigit() else []
+        if _MODULE not in words or "--state" not in words or "--detach" in words:
+            continue
+        folder = Path(words[words.index("--state") + 1])
+        named = words[words.index("--instance-id") + 1] if "--instance-id" in words else ""
+        birth = birth_of(int(name))
+        wanted = named.startswith(prefix) and state in (None, folder)
+        if wanted and birth is not None:
+            found.append((int(name), birth, folder))
+    return found
+
+
+def _command_line(pid: int) -> list[str]:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read().decode(errors="replace").split("\0")
+    except OSError:
+        return []
+    return [*words, ""]  # so that an option at the end has an empty value
 
 
 def _environment(pid: int) -> bytes:

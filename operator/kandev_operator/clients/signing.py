@@ -39,6 +39,20 @@ async def load_or_create_signing_key(
     return key
 
 
+async def restore_signing_key(kube: Kube, namespace: str, key: SigningKey) -> bool:
+    """Make the Secret again with the key in use, where it was deleted; tells whether it did."""
+    try:
+        await kube.get(resources.SECRETS, namespace, SECRET_NAME)
+    except NotFound:
+        body = {"metadata": {"name": SECRET_NAME, "labels": _LABELS}, "data": key.to_secret_data()}
+        try:
+            await kube.create(resources.SECRETS, namespace, body)
+        except AlreadyExists:
+            return False
+        return True
+    return False
+
+
 async def publish_jwks(
     kube: Kube, namespace: str, keys: Iterable[SigningKey], name: str = JWKS_NAME
 ) -> bool:

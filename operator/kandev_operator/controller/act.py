@@ -6,7 +6,9 @@ whether the next pass may see it (`Failed`) or simply has to try again.
 """
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from kandev_operator.api import group
@@ -132,7 +134,7 @@ class Actor:
             case todo.StartProcess():
                 return await self._start_process(o.executor, action)
             case todo.StopProcess():
-                await self._stop_process(o.executor)
+                await self._stop_process(o.executor, strangers=action.strangers)
             case todo.StopAgent():
                 await self._stop(o.executor, action)
             case todo.AdoptTerm():
@@ -239,13 +241,29 @@ class Actor:
             return Trouble(words, failed)
         return None
 
-    async def _stop_process(self, executor: Executor) -> None:
+    async def _stop_process(self, executor: Executor, *, strangers: bool) -> None:
         local = executor.spec.local_standalone
         assert local is not None, "only local executors have a process"
-        state = self._w.local.state_folder(executor.metadata.namespace, local.worktree_path)
-        found = self._w.local.find(state)
-        if found is not None:
-            await self._w.local.stop(found, STOP_GRACE_SECONDS)
+        meta = executor.metadata
+        await self._w.local.end_all_of(meta.uid, STOP_GRACE_SECONDS)
+        if strangers and self._w.local.is_allowed(meta.namespace):
+            found = self._w.local.find(self._state(executor))
+            if found is not None:
+                await self._w.local.stop(found, STOP_GRACE_SECONDS)
+
+    def _state(self, executor: Executor) -> Path:
+        local = executor.spec.local_standalone
+        assert local is not None, "only local executors have a state folder"
+        return self._w.local.state_folder(executor.metadata.namespace, local.worktree_path)
+
+    def hand_out_keys(self, executor: Executor) -> None:
+        """Let a local agentctl know the keys that its callers sign with now."""
+        local = executor.spec.local_standalone is not None
+        if local and self._w.local.is_allowed(executor.metadata.namespace):
+            state = self._state(executor)
+            with contextlib.suppress(OSError):
+                if state.is_dir():
+                    self._w.local.refresh_jwks(state, jwks([self._w.key]))
 
 
 def _executor(o: SessionObserved) -> Executor:

@@ -22,7 +22,7 @@ from kandev_operator.clients.credentials import find_source
 from kandev_operator.clients.errors import ClientError
 from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.local import LocalHost
-from kandev_operator.clients.signing import load_or_create_signing_key
+from kandev_operator.clients.signing import load_or_create_signing_key, restore_signing_key
 from kandev_operator.clients.tokens import Minter, SigningKey
 from kandev_operator.controller import routes, schema
 from kandev_operator.controller.cache import Body, Cache, Change
@@ -47,6 +47,7 @@ _RETRY_SECONDS: Final = 2.0
 _STOP_SECONDS: Final = 10.0
 _TAKE_UP_SECONDS: Final = 0.5
 _STUCK_SECONDS: Final = 120.0
+_KEY_SECONDS: Final = 60.0
 _WATCH_DOWN_SECONDS: Final = 90.0
 
 
@@ -176,6 +177,7 @@ class Operator:
                 tasks.create_task(wiring.prober.run(), name="prober"),
                 tasks.create_task(wiring.events.run(), name="events"),
                 tasks.create_task(self._take_up(), name="take-up"),
+                tasks.create_task(self._keep_key(), name="key"),
             ]
             lease = tasks.create_task(wiring.lease.run(), name="lease")
             await _either(sweep.complete, self._stopping)
@@ -230,6 +232,21 @@ class Operator:
             while self._postponed:
                 wiring.queue.add(self._postponed.pop())
             await asyncio.sleep(_TAKE_UP_SECONDS)
+
+    async def _keep_key(self) -> None:
+        """A signing key that somebody deleted is made again: everybody else reads it there."""
+        wiring = self._wiring
+        assert wiring is not None
+        namespace = self._settings.lease_namespace
+        while True:
+            await asyncio.sleep(_KEY_SECONDS)
+            if not wiring.lease.valid():
+                continue
+            try:
+                if await restore_signing_key(wiring.kube, namespace, wiring.key):
+                    log.warning("the signing key's Secret was gone and is there again")
+            except (ClientError, TimeoutError) as error:
+                self.edges.log("operator", "key", logging.WARNING, f"signing key: {error}"[:300])
 
     def _seen(self, type_: str, kind: str, body: Body) -> None:
         """A watch event, in the operator's loop."""

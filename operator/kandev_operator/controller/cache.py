@@ -8,6 +8,7 @@ dictionary each. Nothing here is trusted to say that an object is gone: see `obs
 the API server.
 """
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -73,7 +74,8 @@ class Cache:
         self._bodies: dict[Place, Body] = {}
         self._on_change = on_change
         self._sessions_of: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-        self._executors_on: dict[tuple[str, str], set[str]] = defaultdict(set)
+        self._executors_on: dict[str, set[Place]] = defaultdict(set)
+        self._worktree_of: dict[Place, str] = {}
         self._places: dict[str, Place] = {}
 
     def __len__(self) -> int:
@@ -99,9 +101,17 @@ class Cache:
         """Names of the sessions that refer to this Task, AgentProfile or Executor."""
         return tuple(sorted(self._sessions_of.get((kind, namespace, name), ())))
 
-    def executors_on(self, namespace: str, worktree: str) -> tuple[str, ...]:
-        """Names of the executors that were given this worktree."""
-        return tuple(sorted(self._executors_on.get((namespace, worktree), ())))
+    def sharing(self, worktree: str) -> tuple[Place, ...]:
+        """Executors, of any namespace, whose real folder is this one, contains it or lies in it."""
+        real = os.path.realpath(worktree)
+        inside = real.rstrip("/") + "/"
+        found = [
+            place
+            for other, places in self._executors_on.items()
+            if other == real or other.startswith(inside) or real.startswith(other.rstrip("/") + "/")
+            for place in places
+        ]
+        return tuple(sorted(found))
 
     def put(self, kind: str, body: Body, *, anyway: bool = False) -> bool:
         """Take a body as news, unless a newer one is known. Tells whether it was news.
@@ -137,8 +147,9 @@ class Cache:
         self._places[body["metadata"].get("uid", "")] = place
         for key in _references(place, body):
             self._sessions_of[key].add(place[2])
-        for worktree in _worktrees(place, body):
-            self._executors_on[worktree].add(place[2])
+        if (worktree := _worktree(place, body)) is not None:
+            self._worktree_of[place] = worktree
+            self._executors_on[worktree].add(place)
 
     def _unindex(self, place: Place, body: Body | None) -> None:
         if body is None:
@@ -146,11 +157,11 @@ class Cache:
         self._places.pop(body["metadata"].get("uid", ""), None)
         for key in _references(place, body):
             _discard(self._sessions_of, key, place[2])
-        for worktree in _worktrees(place, body):
-            _discard(self._executors_on, worktree, place[2])
+        if (worktree := self._worktree_of.pop(place, None)) is not None:
+            _discard(self._executors_on, worktree, place)
 
 
-def _discard(index: dict[Any, set[str]], key: Any, name: str) -> None:
+def _discard(index: dict[Any, set[Any]], key: Any, name: Any) -> None:
     names = index.get(key)
     if names is not None:
         names.discard(name)
@@ -173,9 +184,10 @@ def _references(place: Place, body: Body) -> Iterator[tuple[str, str, str]]:
             yield group.EXECUTOR, namespace, name
 
 
-def _worktrees(place: Place, body: Body) -> Iterator[tuple[str, str]]:
-    kind, namespace, _ = place
-    if kind == group.EXECUTOR:
-        local = (body.get("spec") or {}).get("localStandalone") or {}
-        if path := local.get("worktreePath"):
-            yield namespace, path
+def _worktree(place: Place, body: Body) -> str | None:
+    """The real folder of a local executor: however it is spelled, it is the same files."""
+    if place[0] != group.EXECUTOR:
+        return None
+    local = (body.get("spec") or {}).get("localStandalone") or {}
+    path = local.get("worktreePath")
+    return os.path.realpath(path) if path else None

@@ -34,6 +34,7 @@ from kandev_operator.core.observed import (
     Probe,
     ProcessSeen,
     ProfileSeen,
+    Rival,
     RuntimeProblem,
     SessionObserved,
     TokenSeen,
@@ -95,6 +96,7 @@ class Observer:
             owner=owner,
             bound=bound,
             term=self._w.lease.term,
+            rivals=self._rivals(executor),
             task_uid=task_uid,
             failed=failed,
         )
@@ -193,26 +195,31 @@ class Observer:
                 else str(AgentctlReadyReason.NOT_ALLOWED)
             )
             return RuntimeProblem(reason, f"Worktree {path}: {fault.message}.")
-        older = self._older_on(executor, path)
-        if older is None:
-            return None
-        return RuntimeProblem(
-            WorkspaceReadyReason.WORKSPACE_IN_USE,
-            f"Executor {older} has the same worktree; two sessions never share one.",
-        )
-
-    def _older_on(self, executor: Executor, path: str) -> str | None:
-        """Another executor on this worktree that was there first."""
-        meta = executor.metadata
-        mine = (meta.creation_timestamp or "", meta.uid)
-        for name in self._w.cache.executors_on(meta.namespace, path):
-            other = self._w.cache.get(group.EXECUTOR, meta.namespace, name)
-            if other is None or name == meta.name:
-                continue
-            theirs = other["metadata"]
-            if (theirs.get("creationTimestamp", ""), theirs.get("uid", "")) < mine:
-                return name
         return None
+
+    def _rivals(self, executor: Executor) -> tuple[Rival, ...]:
+        """Other executors that were given the same files, and whose agentctl lives there."""
+        local, meta = executor.spec.local_standalone, executor.metadata
+        if local is None:
+            return ()
+        found: list[Rival] = []
+        for kind, namespace, name in self._w.cache.sharing(local.worktree_path):
+            look: Look[Executor] = self._model(Executor, kind, namespace, name)
+            other = look.value if isinstance(look, Found) else None
+            if other is None or other.metadata.uid == meta.uid or other.metadata.is_deleting:
+                continue
+            uid = other.metadata.uid
+            path = other.spec.local_standalone.worktree_path if other.spec.local_standalone else ""
+            found.append(
+                Rival(
+                    name=name,
+                    namespace=namespace,
+                    uid=uid,
+                    created=other.metadata.creation_timestamp or "",
+                    holds=self._w.local.lives(namespace, path, uid),
+                )
+            )
+        return tuple(sorted(found, key=lambda rival: (rival.created, rival.uid)))
 
     def _process(self, executor: Executor, problem: RuntimeProblem | None) -> Look[ProcessSeen]:
         """This machine's agentctl for an executor; it may outlive the folder that it works in."""

@@ -155,7 +155,7 @@ OPTIONS: Final = (
         _namespace,
         "where the leader's Lease is",
         "NS",
-        default_words="POD_NAMESPACE, else the first --namespace, else 'default'",
+        default_words="POD_NAMESPACE, else the first --namespace, else 'kandev-system'",
     ),
     Option("--lease-name", _name, "what the leader's Lease is called", "NAME", "kandev-operator"),
     Option(

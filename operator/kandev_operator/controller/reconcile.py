@@ -155,6 +155,7 @@ class Reconciler:
             executor = Executor.from_body(body)
         except InvalidSpec as error:
             return await self._invalid(key, body, error)
+        self._actor.hand_out_keys(executor)
         observed = await self._observer.executor(executor, None)
         plan = decide_executor(observed, self._w.clock())
         trouble = await self._actor.executor(observed, plan.actions)

@@ -55,6 +55,6 @@ def _of_executor(
         yield Key(group.TASK_SESSION, namespace, held), 0.0
     local = ((body.get("spec") or {}).get("localStandalone") or {}).get("worktreePath")
     if local:
-        for other in cache.executors_on(namespace, local):
-            if other != name:
-                yield Key(group.EXECUTOR, namespace, other), 0.0
+        for _, elsewhere, other in cache.sharing(local):
+            if (elsewhere, other) != (namespace, name):
+                yield Key(group.EXECUTOR, elsewhere, other), 0.0

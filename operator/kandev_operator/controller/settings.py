@@ -91,7 +91,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
         context=values["context"],
         lease_namespace=values["lease_namespace"]
         or environ.get("POD_NAMESPACE")
-        or (namespaces[0] if namespaces else "default"),
+        or (namespaces[0] if namespaces else "kandev-system"),
         lease_name=values["lease_name"],
         lease_seconds=values["lease_seconds"],
         listen_host=host,

@@ -102,6 +102,8 @@ def moment(text: str | None) -> datetime | None:
 def _exit_text(left: wire.Exit | None) -> str:
     if left is None:
         return ""
+    if left.signal is None and left.code is None:
+        return "The agent's process is gone."
     how = f"signal {left.signal}" if left.signal else f"code {left.code}"
     tail = cut(left.stderr_tail.strip().rpartition("\n")[2], 200)
     said = f": {tail}" if tail else "."

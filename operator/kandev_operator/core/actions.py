@@ -105,7 +105,10 @@ class StartProcess:
 
 @dataclass(frozen=True, slots=True)
 class StopProcess:
-    """End the agentctl process of a local executor, and what it left running."""
+    """End the agentctl processes of a local executor, and what they left running."""
+
+    strangers: bool = False
+    """Also one that an executor which is gone left in the folder."""
 
 
 SessionAction = (

@@ -20,7 +20,7 @@ from kandev_operator.api.reasons import (
     StalledReason,
 )
 from kandev_operator.api.refs import ObjectRef
-from kandev_operator.api.session import IntentKind, SessionState, TaskSession
+from kandev_operator.api.session import IntentKind, OperatingMode, SessionState, TaskSession
 from kandev_operator.api.timestamps import moment
 from kandev_operator.core.actions import CreateExecutor
 from kandev_operator.core.intents import must_stop, stopping
@@ -62,7 +62,8 @@ def references(o: SessionObserved, now: datetime) -> Verdict | None:
     if isinstance(o.profile, Missing):
         name = o.session.spec.agent_profile_ref.name
         return _awaited(o, now, ReconcilingReason.PROFILE_MISSING, "AgentProfile", name)
-    if isinstance(o.profile, Found) and o.profile.value.unresolved:
+    agentless = o.session.spec.operating_mode is OperatingMode.WORKSPACE_ONLY
+    if isinstance(o.profile, Found) and o.profile.value.unresolved and not agentless:
         unresolved = o.profile.value.unresolved
         return _stuck(o, StalledReason.SECRET_MISSING, unresolved, requeue=UNWATCHED)
     for look, kind in ((o.task, "Task"), (o.profile, "AgentProfile")):

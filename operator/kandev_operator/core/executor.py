@@ -14,7 +14,7 @@ from typing import Any, Final
 from kandev_operator.api import conditions, group
 from kandev_operator.api.conditions import FALSE, UNKNOWN
 from kandev_operator.api.executor import ExecutorState, ExecutorStatus, Runtime
-from kandev_operator.api.reasons import AgentctlReadyReason, BoundReason
+from kandev_operator.api.reasons import AgentctlReadyReason, BoundReason, WorkspaceReadyReason
 from kandev_operator.api.timestamps import moment, rfc3339
 from kandev_operator.core import backoff, executorstatus, probes
 from kandev_operator.core.actions import (
@@ -35,6 +35,7 @@ from kandev_operator.core.observed import (
     Found,
     Missing,
     ProcessSeen,
+    RuntimeProblem,
     Unreadable,
 )
 from kandev_operator.core.occupancy import Occupancy, is_made, occupancy, stowaway
@@ -57,6 +58,8 @@ def decide_executor(o: ExecutorObserved, now: datetime) -> Plan[ExecutorStatus]:
     ended = _ending(o, now)
     if ended is not None:
         return ended
+    if o.problem is None:
+        o = replace(o, problem=_contested(o))
     if o.problem is not None and o.problem.reason == AgentctlReadyReason.NOT_ALLOWED:
         life = _problem(o)
         return executorstatus.plan(o, _as_they_were(o, o.problem.message), life, now)
@@ -75,6 +78,24 @@ def _as_they_were(o: ExecutorObserved, why: str) -> Occupancy:
     """Where nothing may be done, nobody is let in or out."""
     held = o.executor.status.session_ref
     return Occupancy(held, str(BoundReason.BOUND if held else BoundReason.NOT_BOUND), why)
+
+
+def _contested(o: ExecutorObserved) -> RuntimeProblem | None:
+    """Two sessions never share a folder. Whoever's agentctl lives there holds it; where nobody's
+    does, the older executor comes first."""
+    holder = next((rival for rival in o.rivals if rival.holds), None)
+    runs = isinstance(o.process, Found) and _is_ours(o, o.process.value)
+    if holder is None and not runs:
+        mine = (o.executor.metadata.creation_timestamp or "", o.executor.metadata.uid)
+        older = (rival for rival in o.rivals if (rival.created, rival.uid) < mine)
+        holder = next(older, None)
+    if holder is None:
+        return None
+    return RuntimeProblem(
+        WorkspaceReadyReason.WORKSPACE_IN_USE,
+        f"Executor {holder.name} of namespace {holder.namespace} works in the same folder, or in "
+        "one that contains it; two sessions never share files.",
+    )
 
 
 def _lacks_finalizer(o: ExecutorObserved) -> bool:
@@ -96,7 +117,9 @@ def _ending(o: ExecutorObserved, now: datetime) -> Plan[ExecutorStatus] | None:
             return Plan(requeue=LOOK_AGAIN)
         if isinstance(o.process, Found) and _is_ours(o, o.process.value):
             return Plan(actions=(StopProcess(),), requeue=timedelta(seconds=1))
-        return free
+        # What its run.json does not name, or lives below a root that is not ours any more, is
+        # found by the executor's UID.
+        return replace(free, actions=(StopProcess(), *free.actions))
     return _end_remote(o, now) or free
 
 
@@ -163,7 +186,8 @@ def _problem(o: ExecutorObserved) -> Life:
 
 def _put_to_rest(o: ExecutorObserved) -> Life:
     """Nobody is in, and nobody will be: no process."""
-    actions: tuple[Action, ...] = () if isinstance(o.process, Missing) else (StopProcess(),)
+    ours = isinstance(o.process, Found) and _is_ours(o, o.process.value)
+    actions: tuple[Action, ...] = (StopProcess(),) if ours else ()
     said = "Nobody is bound, so no agentctl runs."
     return Life(
         ExecutorState.STOPPED,
@@ -197,7 +221,7 @@ def _stranger(o: ExecutorObserved) -> Life:
     return Life(
         ExecutorState.STARTING,
         _unknown("An agentctl of an earlier executor is being ended first."),
-        (StopProcess(),),
+        (StopProcess(strangers=True),),
         {"started_at": o.executor.status.started_at},
         requeue=timedelta(seconds=1),
     )

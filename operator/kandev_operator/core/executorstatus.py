@@ -184,7 +184,7 @@ def _agentctl_ready(life: Life) -> tuple[str, str, str]:
     """Its own reason, or a general one where the fault is the workspace's."""
     seen = life.agentctl
     own = is_documented("AgentctlReady", seen.reason)
-    return seen.truth, seen.reason if own else str(AgentctlReadyReason.STOPPED), seen.message
+    return seen.truth, seen.reason if own else str(AgentctlReadyReason.NOT_USED), seen.message
 
 
 def _pod_scheduled(o: ExecutorObserved) -> tuple[str, str, str]:

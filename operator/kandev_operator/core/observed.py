@@ -216,6 +216,18 @@ class RuntimeProblem:
 
 
 @dataclass(frozen=True, slots=True)
+class Rival:
+    """Another local executor, not being deleted, whose folder is, contains or lies in ours."""
+
+    name: str
+    namespace: str
+    uid: str
+    created: str
+    holds: bool
+    """Its own agentctl lives on its folder."""
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The action that failed in the pass just before; the same pass decides once more with it."""
 
@@ -284,6 +296,7 @@ class ExecutorObserved:
     bound: Look[TaskSession]
     """The session that status.sessionRef names, by UID; Missing when it is positively gone."""
     term: int
+    rivals: tuple[Rival, ...] = ()
     task_uid: str | None = None
     """UID of the task of the claimant or of the bound session."""
     failed: Failed | None = None

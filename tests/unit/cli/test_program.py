@@ -215,6 +215,7 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
 def test_an_interruption_is_no_traceback() -> None:
     code = (
         "import asyncio, os, signal, sys; from kandev_operator.cli import __main__ as it, program\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "async def run(where, command, screen):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    await asyncio.Event().wait()\n"

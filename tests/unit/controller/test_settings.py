@@ -23,7 +23,7 @@ def test_everything_has_a_default() -> None:
         local_executors={},
         kubeconfig=None,
         context=None,
-        lease_namespace="default",
+        lease_namespace="kandev-system",
         lease_name="kandev-operator",
         lease_seconds=15,
         listen_host="0.0.0.0",

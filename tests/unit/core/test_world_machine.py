@@ -127,7 +127,7 @@ class WorldMachine(RuleBasedStateMachine):
             one = live[number % len(live)]
             self.world.a_prompt_comes(one)
             one.tick(self.world.now)
-            if completes:
+            if completes and one.phase is AgentPhase.RUNNING:
                 one.end_turn(self.world.now)
             self.world.ledger.looks()
 

@@ -72,6 +72,8 @@ def _session(world: World, session: TaskSession) -> None:
     elif session.spec.operating_mode is OperatingMode.WORKSPACE_ONLY:
         _workspace_only(session, ready.reason, live)
     elif live:
+        if session.metadata.name in world.ledger.owed:
+            raise _untrue(session, "a fresh start was wished, and the old conversation goes on")
         _running(session, one, phase)
     else:
         _not_running(world, session, ready.reason)
@@ -96,8 +98,6 @@ def _running(session: TaskSession, one: Agentctl | None, phase: AgentPhase) -> N
     status = session.status
     assert one is not None
     wanted = "RUNNING" if phase is AgentPhase.RUNNING else "WAITING_FOR_INPUT"
-    if session.metadata.name in world.ledger.owed:
-        raise _untrue(session, "a fresh start was wished, and the old conversation goes on")
     if status.state != wanted or not conditions.is_true(status.conditions, "Ready"):
         raise _untrue(session, f"{status.state} while the agent is {phase}")
     if status.agent_execution_id != one.served_journal.execution:
