@@ -45,7 +45,7 @@ def instances(prefix: str, state: Path | None = None) -> list[tuple[int, int, Pa
     found = []
     for name in os.listdir("/proc"):
         words = _command_line(int(name)) if name.isdigit() else []
-        if _MODULE not in words or "--state" not in words or "--detach" in words:
+        if _MODULE not in words or "--state" not in words:
             continue
         folder = Path(words[words.index("--state") + 1])
         named = words[words.index("--instance-id") + 1] if "--instance-id" in words else ""

@@ -114,7 +114,9 @@ class Reconciler:
                         await self._observer.session(TaskSession.from_body(body), None)
                     )
                 case group.EXECUTOR:
-                    known = was_asked(await self._observer.executor(Executor.from_body(body), None))
+                    executor = Executor.from_body(body)
+                    self._actor.hand_out_keys(executor)  # one key for all operators
+                    known = was_asked(await self._observer.executor(executor, None))
                 case _:
                     return True
         except InvalidSpec:
