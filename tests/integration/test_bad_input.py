@@ -101,7 +101,7 @@ async def test_two_sessions_never_share_a_worktree(scene: Scene) -> None:
     await first.idle()
     second = await scene.begin("shared-2", worktree=folder)
     status = await second.failed("WorkspaceInUse", stalled=False)
-    assert "two sessions never share one" in status["errorMessage"]
+    assert "two sessions never share files" in status["errorMessage"]
     assert first.status["isAgentRunning"] is True
     assert second.starts == 0
     await scene.kubectl("delete", "tasksession", "shared-1", "--wait=false")
