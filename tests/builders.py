@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from kandev_operator.api import group
+from kandev_operator.api import session as sessions
 from kandev_operator.api.conditions import Condition, Conditions
 from kandev_operator.api.executor import (
     Executor,
@@ -27,18 +28,7 @@ from kandev_operator.api.executor import (
 from kandev_operator.api.meta import ObjectMeta
 from kandev_operator.api.profile import AgentProfile, AgentProfileSpec
 from kandev_operator.api.refs import NameRef, ObjectRef
-from kandev_operator.api.session import (
-    ExecutorChoice,
-    Intent,
-    LifecycleOptions,
-    PinnedProfile,
-    PromptSpec,
-    ResumeOptions,
-    ResumeTokenRef,
-    TaskSession,
-    TaskSessionSpec,
-    TaskSessionStatus,
-)
+from kandev_operator.api.session import TaskSession, TaskSessionStatus
 from kandev_operator.api.task import Task, TaskSpec, TaskStatus
 from kandev_operator.api.timestamps import rfc3339
 from kandev_operator.core import observed as seen
@@ -52,7 +42,6 @@ _UNSAID: Any = object()
 
 
 def ago(seconds: float) -> datetime:
-    """A moment before `NOW`."""
     return NOW - timedelta(seconds=seconds)
 
 
@@ -94,17 +83,17 @@ def some_conditions(*rows: Condition) -> Conditions:
     return tuple(sorted(rows or (a_condition("Ready", "False"),), key=lambda each: each.type))
 
 
-def a_token(
-    value: str = "tok-1", *, established: bool = True, epoch: int = 1, hashed: str | None = None
-) -> seen.TokenSeen:
+def a_token(value: str = "tok-1", *, established: bool = True, epoch: int = 1) -> seen.TokenSeen:
     """A resume token, with a history unless told otherwise."""
-    return seen.TokenSeen(value, hashed or sha256(value.encode()).hexdigest(), established, epoch)
+    return seen.TokenSeen(value, sha256(value.encode()).hexdigest(), established, epoch)
 
 
-def a_token_ref(value: str = "tok-1", *, established: bool = True) -> ResumeTokenRef:
+def a_token_ref(value: str = "tok-1", *, established: bool = True) -> sessions.ResumeTokenRef:
     """What status says of that token."""
     digest = sha256(value.encode()).hexdigest()
-    return ResumeTokenRef(secret_name="s", established=established, sha256_prefix=digest[:12])
+    return sessions.ResumeTokenRef(
+        secret_name="s", established=established, sha256_prefix=digest[:12]
+    )
 
 
 # ---- sessions ---------------------------------------------------------------------------
@@ -126,7 +115,7 @@ def a_session(
     *,
     executor: str | None = "ex-a",
     template: ExecutorTemplate | None = None,
-    prompt: PromptSpec | str | None = None,
+    prompt: sessions.PromptSpec | str | None = None,
     lifecycle: Mapping[str, int] | None = None,
     spec: Mapping[str, Any] | None = None,
     status: TaskSessionStatus | None = None,
@@ -136,20 +125,16 @@ def a_session(
     """A session. `policy`, `max_attempts`, `on_failure` and `timeout_seconds` are of resume;
     every other keyword is a field of metadata (`annotations`, `uid`, `generation`, `deleting`)."""
     resume = {key: overrides.pop(key) for key in _RESUME if key in overrides}
-    choice = (
-        ExecutorChoice(template=template)
-        if template is not None
-        else ExecutorChoice(ref=NameRef(name=executor or "ex-a"))
-    )
+    ref = NameRef(name=executor or "ex-a") if template is None else None
     return TaskSession(
         metadata=a_meta(name, **{**dict(meta or {}), **overrides}),
-        spec=TaskSessionSpec(
+        spec=sessions.TaskSessionSpec(
             task_ref=NameRef(name="t-1"),
             agent_profile_ref=NameRef(name="claude"),
-            executor=choice,
-            prompt=PromptSpec(text=prompt) if isinstance(prompt, str) else prompt,
-            resume=ResumeOptions(**resume),
-            lifecycle=LifecycleOptions(**dict(lifecycle or {})),
+            executor=sessions.ExecutorChoice(ref=ref, template=template),
+            prompt=sessions.PromptSpec(text=prompt) if isinstance(prompt, str) else prompt,
+            resume=sessions.ResumeOptions(**resume),
+            lifecycle=sessions.LifecycleOptions(**dict(lifecycle or {})),
             **dict(spec or {}),
         ),
         status=status if status is not None else TaskSessionStatus(),
@@ -165,16 +150,18 @@ def a_status(**overrides: Any) -> TaskSessionStatus:
         "epoch": 1,
         "started_at": rfc3339(ago(120)),
         "attempt": 1,
-        "profile": PinnedProfile(uid=uid_of("claude"), generation=1, hash=HASH),
+        "profile": sessions.PinnedProfile(uid=uid_of("claude"), generation=1, hash=HASH),
         "conditions": some_conditions(),
     }
     return TaskSessionStatus(**{**fields, **overrides})
 
 
-def an_intent(kind: str = "Resume", *, epoch: int = 1, session: str = "s-a", **more: Any) -> Intent:
+def an_intent(
+    kind: str = "Resume", *, epoch: int = 1, session: str = "s-a", **more: Any
+) -> sessions.Intent:
     """What the operator is about to do for a session."""
     at = more.pop("at", rfc3339(ago(60)))
-    return Intent(operation_id=f"{uid_of(session)}-{epoch}", kind=kind, at=at, **more)
+    return sessions.Intent(operation_id=f"{uid_of(session)}-{epoch}", kind=kind, at=at, **more)
 
 
 def a_task(name: str = "t-1", *, closed: str | None = None, **overrides: Any) -> Task:
@@ -381,7 +368,6 @@ def session_observed(
 
 
 def a_process(instance_id: str = "uid-ex-a-1") -> seen.Found[seen.ProcessSeen]:
-    """The agentctl process of a local executor."""
     return seen.Found(seen.ProcessSeen(url=URL, pid=77, instance_id=instance_id, boot_id="boot-1"))
 
 

@@ -49,11 +49,16 @@ def known_token(o: SessionObserved) -> TokenSeen | None:
     """The session's token: agentctl's journal first, then the Secret; the higher epoch wins."""
     if is_retiring(o):
         return None
-    journal = o.own_report.token if o.own_report else None
-    kept = o.secret.value if isinstance(o.secret, Found) else None
+    journal = _said(o.own_report.token if o.own_report else None)
+    kept = _said(o.secret.value if isinstance(o.secret, Found) else None)
     if journal is None or kept is None:
         return journal or kept
     return kept if kept.epoch > journal.epoch else journal
+
+
+def _said(token: TokenSeen | None) -> TokenSeen | None:
+    """A blank token names no conversation: it is as good as none."""
+    return token if token is not None and token.value.strip() else None
 
 
 def token_unreadable(o: SessionObserved) -> bool:

@@ -210,28 +210,28 @@ def test_a_live_agent_is_never_in_error_because_it(overrides: dict[str, Any], re
     assert truth(plan, "Resumable") == f"False/{reason}"
 
 
-def test_b001_a_turn_that_ended_while_no_operator_ran_is_followed() -> None:
+def test_B001_a_turn_that_ended_while_no_operator_ran_is_followed() -> None:
     done_turn = TurnSeen("p-1", rfc3339(ago(3)), outcome="completed")
     session = kept(state="RUNNING", agent_execution_id="exec-1", intent=an_intent())
     plan = decide(served(session, phase="idle", last_turn=done_turn))
     assert (said(plan), done(plan)) == ("WAITING_FOR_INPUT True/AgentReady", "")
 
 
-def test_b001_a_turn_that_is_still_open_after_a_restart_stays_running() -> None:
+def test_B001_a_turn_that_is_still_open_after_a_restart_stays_running() -> None:
     session = kept(state="RUNNING", agent_execution_id="exec-1", intent=an_intent())
     plan = decide(served(session, phase="running", turn=TURN))
     assert (said(plan), done(plan)) == ("RUNNING True/TurnRunning", "")
     assert written(plan).turn.prompt_id == "p-1"
 
 
-def test_b008_the_end_of_an_earlier_turn_does_not_end_the_one_under_way() -> None:
+def test_B008_the_end_of_an_earlier_turn_does_not_end_the_one_under_way() -> None:
     earlier = TurnSeen("p-a", rfc3339(ago(1)), outcome="cancelled")
     plan = decide(served(kept(state="RUNNING"), phase="running", turn=TURN, last_turn=earlier))
     assert said(plan) == "RUNNING True/TurnRunning"
     assert written(plan).turn.prompt_id == "p-1"
 
 
-def test_b043_a_resume_that_answered_with_another_conversation_says_so() -> None:
+def test_B043_a_resume_that_answered_with_another_conversation_says_so() -> None:
     """The new id is current, and the loss is told; never a plain success."""
     replaced = an_operation(token_replaced=True)
     other = a_token("tok-9", established=False)
@@ -244,7 +244,7 @@ def test_b043_a_resume_that_answered_with_another_conversation_says_so() -> None
     assert later.status is None, "it is remembered when agentctl lists the operation no more"
 
 
-def test_b044_only_an_id_that_came_from_the_agent_is_kept() -> None:
+def test_B044_only_an_id_that_came_from_the_agent_is_kept() -> None:
     changed = a_token("tok-y")
     plan = decide(served(token=changed))
     assert action(plan, "StoreToken").token == changed
@@ -292,7 +292,7 @@ def test_the_first_prompt_is_sent_when(o: SessionObserved, sent: bool) -> None:
 
 
 @pytest.mark.parametrize("phase", ["none", "opening", "initialized"])
-def test_b050_the_first_prompt_waits_for_an_agent_that_is_ready(phase: str) -> None:
+def test_B050_the_first_prompt_waits_for_an_agent_that_is_ready(phase: str) -> None:
     assert "SendFirstPrompt" not in done(decide(prompted(report=a_report(phase))))
 
 
@@ -306,7 +306,7 @@ def test_b050_the_first_prompt_waits_for_an_agent_that_is_ready(phase: str) -> N
         ("unknown", "unknown"),
     ],
 )
-def test_b050_what_became_of_the_first_prompt_is_shown(fate: str, shown: str) -> None:
+def test_B050_what_became_of_the_first_prompt_is_shown(fate: str, shown: str) -> None:
     plan = decide(prompted(report=a_report(prompts=(("first", fate),))))
     assert written(plan).first_prompt == FirstPromptStatus(id="first", fate=shown)
 

@@ -153,7 +153,7 @@ def test_a_failed_resume_is_not_repeated_where_nobody_asks(policy: str) -> None:
         pytest.param("held_elsewhere", "ERROR False/HeldElsewhere at work", True, id="f"),
     ],
 )
-def test_b041_gone_is_told_from_broken(code: str, expected: str, resumable: bool) -> None:
+def test_B041_gone_is_told_from_broken(code: str, expected: str, resumable: bool) -> None:
     plan = decide(failing(code))
     status = written(plan)
     assert (said(plan), status.is_resumable) == (expected, resumable)
@@ -164,7 +164,7 @@ def test_b041_gone_is_told_from_broken(code: str, expected: str, resumable: bool
 
 
 @pytest.mark.parametrize("code", ["rejected", "invalid_token"])
-def test_b044_a_definite_no_is_not_repeated_by_a_restarted_operator(code: str) -> None:
+def test_B044_a_definite_no_is_not_repeated_by_a_restarted_operator(code: str) -> None:
     o = failing(code, seconds_ago=3600)
     plan = decide(o)
     assert "the agent's own words" in written(plan).error_message
@@ -249,7 +249,7 @@ def test_waiting_grows_to_a_limit_and_spreads_by_a_fifth(attempt: int) -> None:
     assert backoff.delay(attempt, "uid-a") != backoff.delay(attempt, "uid-b")
 
 
-def test_b002_a_failed_resume_leaves_no_execution_behind() -> None:
+def test_B002_a_failed_resume_leaves_no_execution_behind() -> None:
     o = failing(status={"agent_execution_id": "exec-0", "is_agent_running": True})
     plan = decide(o)
     status = written(plan)
@@ -262,7 +262,7 @@ def test_b002_a_failed_resume_leaves_no_execution_behind() -> None:
     assert written(second).resume_token_ref.sha256_prefix == a_token().sha256[:12]
 
 
-def test_b007_no_failure_before_the_protocol_began_touches_the_token() -> None:
+def test_B007_no_failure_before_the_protocol_began_touches_the_token() -> None:
     for code in ("command_not_found", "cwd_missing", "initialize_failed", "workspace_in_use"):
         plan = decide(failing(code))
         assert "RetireToken" not in done(plan)

@@ -76,7 +76,7 @@ def test_then_the_token_is_retired_and_then_the_new_conversation_opened() -> Non
 
 
 @pytest.mark.parametrize("phase", ["idle", "stopping", "none", "exited"])
-def test_b010_no_old_token_is_stored_while_a_fresh_start_is_under_way(phase: str) -> None:
+def test_B010_no_old_token_is_stored_while_a_fresh_start_is_under_way(phase: str) -> None:
     """Neither the journal's token nor a late one in the Secret comes back."""
     plan = decide(replace(begun(phase=phase), secret=Found(a_token())))
     assert "StoreToken" not in done(plan)
@@ -84,7 +84,7 @@ def test_b010_no_old_token_is_stored_while_a_fresh_start_is_under_way(phase: str
     assert status is None or (status.resume_token_ref is None and status.is_resumable is False)
 
 
-def test_b010_after_the_fresh_start_only_the_new_token_counts() -> None:
+def test_B010_after_the_fresh_start_only_the_new_token_counts() -> None:
     started = an_operation("uid-s-a-2", mode="new")
     new = a_token("tok-2", established=False, epoch=2)
     o = replace(begun(), probe=served(token=new, epoch=2, operations=(started,)).probe)

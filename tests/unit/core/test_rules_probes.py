@@ -85,7 +85,7 @@ def test_the_grace_time_is_the_sessions_own() -> None:
     assert said(decide_on(looked(silent(9), bound=session))).startswith("starting")
 
 
-def test_b034_an_agentctl_that_never_answered_has_the_start_time_and_no_longer() -> None:
+def test_B034_an_agentctl_that_never_answered_has_the_start_time_and_no_longer() -> None:
     o = looked(silent(9999), NEVER)
     starting = decide_on(o)
     assert (said(starting), waits(starting)) == ("starting Unknown/Starting at work", 500)
@@ -97,7 +97,7 @@ def test_b034_an_agentctl_that_never_answered_has_the_start_time_and_no_longer()
     assert written(over).last_seen_at is None
 
 
-def test_b034_the_start_time_is_the_sessions_own() -> None:
+def test_B034_the_start_time_is_the_sessions_own() -> None:
     session = Found(a_session(status=a_status(), lifecycle={"start_timeout_seconds": 100}))
     assert said(decide_on(looked(silent(), NEVER, bound=session))).startswith("error")
 
@@ -222,7 +222,7 @@ def test_how_the_journal_is(state: str, expected: str) -> None:
     assert said(plan) == "ready True/AgentctlReady"
 
 
-def test_b053_the_generation_that_was_judged_is_named_on_failure_too() -> None:
+def test_B053_the_generation_that_was_judged_is_named_on_failure_too() -> None:
     executor = an_executor(generation=7, status=an_executor_status())
     plan = decide_on(executor_observed(executor, probe=silent(9999)))
     assert {each.observed_generation for each in written(plan).conditions} == {7}

@@ -187,7 +187,7 @@ def test_an_executor_called_ready_whose_agentctl(probe: Any) -> None:
     assert (plan.status, plan.actions) == (None, ())
 
 
-def test_b007_a_start_that_failed_for_its_image_keeps_the_token() -> None:
+def test_B007_a_start_that_failed_for_its_image_keeps_the_token() -> None:
     kept = a_status(resume_token_ref=a_token_ref(), capabilities={"supports_session_resume": True})
     session = a_session(status=TaskSessionStatus.model_validate(kept.dump()))
     failed = an_executor_status(agentctl="False", reason="ImagePullFailed")
@@ -199,7 +199,7 @@ def test_b007_a_start_that_failed_for_its_image_keeps_the_token() -> None:
     assert written(plan).resume_token_ref == a_token_ref()
 
 
-def test_b034_an_agentctl_that_was_never_reached_is_said_to_be_so() -> None:
+def test_B034_an_agentctl_that_was_never_reached_is_said_to_be_so() -> None:
     failed = an_executor_status(
         agentctl="False", error_message="agentctl_unreachable: never at http://127.0.0.1:8700"
     )
@@ -209,7 +209,7 @@ def test_b034_an_agentctl_that_was_never_reached_is_said_to_be_so() -> None:
     assert written(plan).last_seen_at is None
 
 
-def test_b028_a_failure_of_the_executor_is_over_when_it_answers_again() -> None:
+def test_B028_a_failure_of_the_executor_is_over_when_it_answers_again() -> None:
     failed = session_observed(
         executor=Found(an_executor(status=an_executor_status(agentctl="False"))), report=None
     )

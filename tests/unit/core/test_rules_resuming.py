@@ -128,7 +128,7 @@ def test_a_wish_handled_already_is_no_wish() -> None:
 
 
 @pytest.mark.parametrize("state", ["running", "succeeded"])
-def test_b005_a_wish_while_a_resume_is_under_way_starts_no_second_one(state: str) -> None:
+def test_B005_a_wish_while_a_resume_is_under_way_starts_no_second_one(state: str) -> None:
     o = gone(
         phase="opening",
         policy="OnRequest",
@@ -144,7 +144,7 @@ def test_b005_a_wish_while_a_resume_is_under_way_starts_no_second_one(state: str
     assert written(lives).intent == an_intent()
 
 
-def test_b005_whoever_repeats_an_intent_repeats_the_same_operation() -> None:
+def test_B005_whoever_repeats_an_intent_repeats_the_same_operation() -> None:
     o = gone(policy="OnRequest", annotations=wishing(resume="1"))
     o = with_status(o, decide(o).status)
     first, second = decide(o), decide(replace(o, term=o.term + 1), NOW + timedelta(seconds=30))

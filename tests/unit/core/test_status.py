@@ -204,7 +204,7 @@ def test_an_event_warns_of_a_failure_once() -> None:
 # ---- conditions -------------------------------------------------------------------------
 
 
-def test_b052_each_condition_stands_once_through_a_whole_life() -> None:
+def test_B052_each_condition_stands_once_through_a_whole_life() -> None:
     o = session_observed(a_session(), executor=Missing(), report=None)
     refused = an_operation("uid-s-a-2", code="rejected")
     seen: list[str] = []
@@ -229,7 +229,7 @@ def test_b052_each_condition_stands_once_through_a_whole_life() -> None:
     ]
 
 
-def test_b053_each_bad_spec_has_its_own_reason_and_the_generation_it_was_judged_for() -> None:
+def test_B053_each_bad_spec_has_its_own_reason_and_the_generation_it_was_judged_for() -> None:
     def judged(generation: int, **o: Any) -> Any:
         session: TaskSession = a_session(generation=generation, status=before.session.status)
         return decide(session_observed(session, report=None, **o))

@@ -32,7 +32,7 @@ def test_where_the_work_stands(closed: str | None, states: list[str | None], exp
     assert state_of(a_task(closed=closed), some(*states)) == expected
 
 
-def test_b028_a_task_is_not_stuck_on_a_failure_that_is_over() -> None:
+def test_B028_a_task_is_not_stuck_on_a_failure_that_is_over() -> None:
     task = a_task()
     blocked = decide_task(task, some("ERROR", "COMPLETED"), NOW)
     assert written(blocked).state == "BLOCKED"

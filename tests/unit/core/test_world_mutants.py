@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from invariants import Broken
@@ -26,23 +25,14 @@ from kandev_operator.core import (
     sessionconditions,
     status,
 )
-from kandev_operator.core.actions import DeleteExecutor, SendFirstPrompt, StopProcess
-from kandev_operator.core.observed import Found
+from kandev_operator.core.actions import DeleteExecutor, SendFirstPrompt, StartProcess, StopProcess
+from kandev_operator.core.observed import Found, Missing
 from kandev_operator.core.verdict import Plan
-from unit.core.test_world_machine import WorldMachine
+from unit.core.test_world_machine import WorldMachine, play
 
 pytestmark = [pytest.mark.unit, pytest.mark.timeout(300)]
 
-HUNT = settings(
-    max_examples=200,
-    stateful_step_count=30,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=(Phase.generate,),
-    report_multiple_bugs=False,
-    suppress_health_check=list(HealthCheck),
-)
+HUNT = play(200, 30)
 Patch = pytest.MonkeyPatch
 
 
@@ -57,6 +47,26 @@ def binding_is_not_waited_for(patch: Patch) -> None:
     without(patch, agentrules.workspace_taken)  # the second net
 
 
+def a_second_process_is_started_beside_a_live_agent(patch: Patch) -> None:
+    real = executor._asked
+
+    def asked(o: Any, now: Any) -> Any:
+        life, report = real(o, now), o.probe.report
+        if isinstance(o.process, Missing) or report is None or not report.is_live:
+            return life
+        second = StartProcess(f"{o.process.value.instance_id}0")
+        return dataclasses.replace(life, actions=(second,))
+
+    patch.setattr(executor, "_asked", asked)
+
+
+def an_operation_gets_another_name_each_time(patch: Patch) -> None:
+    real = resuming._start
+    patch.setattr(
+        resuming, "_start", lambda o, name, token: real(o, f"{name}-{o.probe.last_seen}", token)
+    )
+
+
 def a_live_agent_is_resumed(patch: Patch) -> None:
     without(patch, agentrules.attached)
 
@@ -66,12 +76,13 @@ def history_is_overlooked(patch: Patch) -> None:
     patch.setattr(ladder, "has_conversation", lambda o: False)
 
 
-def status_is_not_asked_what_was_sent(patch: Patch) -> None:
+def the_first_prompt_is_another_one_in_each_epoch(patch: Patch) -> None:
     def first_prompt(o: Any) -> SendFirstPrompt | None:
-        prompt = o.session.spec.prompt
-        if prompt is None or o.report.fate(prompt.id) is not None:
+        prompt, epoch = o.session.spec.prompt, o.session.status.epoch or 0
+        name = f"first-{epoch}" if epoch > 1 else "first"
+        if prompt is None or o.report.fate(name) is not None:
             return None
-        return SendFirstPrompt(prompt.id, "begin")
+        return SendFirstPrompt(name, "begin")
 
     patch.setattr(agentrules, "_first_prompt", first_prompt)
 
@@ -92,15 +103,14 @@ def a_failed_look_up_is_taken_for_gone(patch: Patch) -> None:
     patch.setattr(executor, "_ending", ending)
 
 
-def silence_ends_the_process(patch: Patch) -> None:
+def a_failed_session_loses_its_agentctl(patch: Patch) -> None:
     real = executor._asked
 
     def asked(o: Any, now: Any) -> Any:
-        life = real(o, now)
-        local = isinstance(o.process, Found)
-        if local and life.agentctl.is_error:
-            return dataclasses.replace(life, actions=(StopProcess(),))
-        return life
+        life, session = real(o, now), o.bound.value if isinstance(o.bound, Found) else None
+        if session is None or session.status.state != "ERROR" or isinstance(o.process, Missing):
+            return life
+        return dataclasses.replace(life, actions=(StopProcess(),))
 
     patch.setattr(executor, "_asked", asked)
 
@@ -148,12 +158,14 @@ def unknown_is_taken_for_dead(patch: Patch) -> None:
 
 MUTANTS = {
     binding_is_not_waited_for: "one_executor_per_session",
+    a_second_process_is_started_beside_a_live_agent: "one_agent_per_session",
+    an_operation_gets_another_name_each_time: "one_opening_per_intent",
     a_live_agent_is_resumed: "one_agent_per_session|eventual_truth|no_flapping",
     history_is_overlooked: "token_is_never_replaced",
-    status_is_not_asked_what_was_sent: "no_prompt_twice",
+    the_first_prompt_is_another_one_in_each_epoch: "no_prompt_twice",
     the_first_prompt_is_forgotten: "no_prompt_lost",
     a_failed_look_up_is_taken_for_gone: "unknown_deletes_nothing",
-    silence_ends_the_process: "workspace_is_never_lost",
+    a_failed_session_loses_its_agentctl: "workspace_is_never_lost",
     everybody_is_let_go: "others_never_change",
     every_status_is_news: "no_flapping",
     a_dead_agent_is_called_alive: "eventual_truth",

@@ -17,7 +17,7 @@ class Agent:
     stored: set[str] = field(default_factory=set)
     """Conversations with at least one completed turn: only those it still knows later."""
     heard: Counter[str] = field(default_factory=Counter)
-    """Prompts it was handed, by `session name/prompt id`."""
+    """Prompts it was handed, by `session name/first UID/text`."""
     numbers: "count[int]" = field(default_factory=lambda: count(1))
 
     def new_token(self) -> str:

@@ -5,11 +5,9 @@ The disk (`Disk`, a journal for each session, the highest term) outlives the pro
 can be looked at, and be the moment at which something dies.
 """
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from hashlib import sha256
 
 from kandev_operator.api.timestamps import rfc3339
 from kandev_operator.core.observed import (
@@ -18,10 +16,9 @@ from kandev_operator.core.observed import (
     CapabilitiesSeen,
     FailureSeen,
     OperationSeen,
-    TokenSeen,
     TurnSeen,
 )
-from unit.core.sim.agent import Agent
+from unit.core.sim.disk import Disk, Journal, Wish, token_seen
 
 ALIVE = frozenset(set(AgentPhase) - {AgentPhase.NONE, AgentPhase.EXITED})
 
@@ -31,56 +28,6 @@ PROBE_IDLE = 3
 
 class Refused(Exception):
     """A call that agentctl did not take."""
-
-
-def token_seen(value: str, *, established: bool, epoch: int) -> TokenSeen:
-    return TokenSeen(value, sha256(value.encode()).hexdigest(), established, epoch)
-
-
-@dataclass
-class Journal:
-    """What is remembered of one session."""
-
-    uid: str
-    namespace: str
-    name: str
-    lineage: str
-    """The UID that this journal began with; it stays when a successor adopts it."""
-    epoch: int = 0
-    operations: dict[str, OperationSeen] = field(default_factory=dict)
-    token: TokenSeen | None = None
-    prompts: dict[str, str] = field(default_factory=dict)
-    turns_completed: int = 0
-    last_turn: TurnSeen | None = None
-    turn: TurnSeen | None = None
-    execution: str | None = None
-    ended: str | None = "asked"
-    exited_at: datetime | None = None
-    capabilities: CapabilitiesSeen = field(default_factory=CapabilitiesSeen)
-
-
-@dataclass
-class Disk:
-    """A workspace: journals, which of them is served, the highest term, the agent's own files."""
-
-    path: str
-    agent: Agent = field(default_factory=Agent)
-    journals: dict[str, Journal] = field(default_factory=dict)
-    served: str | None = None
-    term: int = 0
-    failures: Counter[str] = field(default_factory=Counter)
-    """How often an opening failed or an agent died unasked, by session name."""
-    lives: int = 0
-    """How often its journals were lost: whatever was remembered is of another life."""
-    executions: int = 0
-
-
-@dataclass(frozen=True)
-class Wish:
-    operation_id: str
-    mode: str
-    epoch: int
-    token: str | None
 
 
 class Agentctl:
@@ -229,7 +176,7 @@ class Agentctl:
         else:
             self.phase, self.journal.ended = AgentPhase.NONE, "asked"
 
-    def prompt(self, uid: str, prompt_id: str, fence: tuple[int, int]) -> None:
+    def prompt(self, uid: str, prompt_id: str, text: str, fence: tuple[int, int]) -> None:
         self._serves(uid)
         self._fence(*fence)
         if prompt_id in self.served_journal.prompts:
@@ -238,6 +185,7 @@ class Agentctl:
         if self.phase not in reachable and self.wish is None:
             raise Refused("agent_not_running")
         self.served_journal.prompts[prompt_id] = "queued"
+        self.served_journal.texts[prompt_id] = text
 
     # ---- what happens ------------------------------------------------------------------
 
@@ -330,7 +278,7 @@ class Agentctl:
             return
         kept.prompts[waiting] = "sending"
         kept.turn = TurnSeen(waiting, rfc3339(now))
-        self.disk.agent.heard[f"{kept.name}/{kept.lineage}/{waiting}"] += 1
+        self.disk.agent.heard[f"{kept.name}/{kept.lineage}/{kept.texts[waiting]}"] += 1
         self.phase = AgentPhase.RUNNING
 
     def _arrived(self) -> None:

@@ -16,7 +16,8 @@ from kandev_operator.api.session import TaskSession
 from kandev_operator.api.timestamps import rfc3339
 from kandev_operator.core.intents import token_secret_name
 from kandev_operator.core.observed import TokenSeen
-from unit.core.sim.agentctl import Agentctl, Disk, Wish
+from unit.core.sim.agentctl import Agentctl
+from unit.core.sim.disk import Disk, Wish
 
 Key = tuple[str, str]
 """(kind, name); everything lives in one namespace."""

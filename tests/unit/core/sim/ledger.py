@@ -20,7 +20,7 @@ from kandev_operator.core.observed import (
     SessionObserved,
 )
 from kandev_operator.core.verdict import Plan
-from unit.core.sim.agentctl import Disk, Wish
+from unit.core.sim.disk import Disk, Wish
 
 if TYPE_CHECKING:
     from unit.core.sim.world import World

@@ -157,8 +157,8 @@ class Operator:
                 )
             case todo.StopAgent(operation_id=op, epoch=epoch, session_uid=uid):
                 self._ctl(o.executor).stop(uid, op, (term, epoch))
-            case todo.SendFirstPrompt(prompt_id=prompt_id):
-                self._ctl(o.executor).prompt(meta.uid, prompt_id, (term, epoch_of(o)))
+            case todo.SendFirstPrompt(prompt_id=prompt_id, text=text):
+                self._ctl(o.executor).prompt(meta.uid, prompt_id, text, (term, epoch_of(o)))
             case todo.StoreToken(secret_name=name, token=token, epoch=epoch):
                 self._api.store_token(name, token, epoch)
             case todo.RetireToken(secret_name=name, epoch=epoch):

@@ -21,8 +21,9 @@ from kandev_operator.api.session import (
     TaskSession,
 )
 from kandev_operator.core.observed import AgentPhase
-from unit.core.sim.agentctl import Agentctl, Disk, Refused
+from unit.core.sim.agentctl import Agentctl, Refused
 from unit.core.sim.cluster import ApiServer, Host, Key, NotFound, Unavailable
+from unit.core.sim.disk import Disk
 from unit.core.sim.ledger import Ledger
 from unit.core.sim.operator import Crash, Operator
 
@@ -69,6 +70,7 @@ class World:
             self._make_session(name)
         for path in (self.shared_path, "/trees/c"):
             self.host.disk(path).agent.can_resume = plot.can_resume
+        self.profile_hash = "h1"
         self.operator = self._new_operator(1)
 
     # ---- what there is -----------------------------------------------------------------
@@ -109,7 +111,7 @@ class World:
 
     def _new_operator(self, term: int) -> Operator:
         made = Operator(self.api, self.host, self.ledger, self.seen, term)
-        made.eyes.profile_hash = getattr(self, "profile_hash", "h1")
+        made.eyes.profile_hash = self.profile_hash
         return made
 
     def session(self, name: str) -> TaskSession | None:
@@ -271,6 +273,9 @@ class World:
             if annotation == group.ANNOTATION_FRESH_START_REQUESTED:
                 self.ledger.wished_anew(name)
 
+    def profile_changes(self, hash: str) -> None:
+        self.profile_hash = self.operator.eyes.profile_hash = hash
+
     def session_is_made_again(self, name: str) -> None:
         """Deleted, and applied again under the same name: another UID, no status."""
         self.ledger.made_again(name)
@@ -280,7 +285,9 @@ class World:
 
     def a_prompt_comes(self, one: Agentctl) -> None:
         self.wishes += 1
-        one.served_journal.prompts[f"p-{self.wishes}"] = "queued"
+        kept = one.served_journal
+        kept.prompts[f"p-{self.wishes}"] = "queued"
+        kept.texts[f"p-{self.wishes}"] = f"words {self.wishes}"
 
     def take_snapshot(self) -> None:
         self.snapshot = self.api.snapshot()
