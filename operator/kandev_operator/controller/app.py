@@ -48,7 +48,6 @@ _STOP_SECONDS: Final = 10.0
 _TAKE_UP_SECONDS: Final = 0.5
 _STUCK_SECONDS: Final = 120.0
 _KEY_SECONDS: Final = 60.0
-_WATCH_DOWN_SECONDS: Final = 90.0
 
 
 def utc_now() -> datetime:
