@@ -113,6 +113,14 @@ class Cache:
         ]
         return tuple(sorted(found))
 
+    def shares_address(self, uid: str, url: str | None) -> bool:
+        """Whether an executor other than this one has its agentctl at the same address."""
+        return url is not None and any(
+            (body.get("status") or {}).get("agentctlURL") == url
+            and body["metadata"].get("uid") != uid
+            for body in self.bodies(group.EXECUTOR)
+        )
+
     def put(self, kind: str, body: Body, *, anyway: bool = False) -> bool:
         """Take a body as news, unless a newer one is known. Tells whether it was news.
 

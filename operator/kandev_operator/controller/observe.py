@@ -99,6 +99,7 @@ class Observer:
             rivals=self._rivals(executor),
             task_uid=task_uid,
             failed=failed,
+            served=await self._served(executor),
         )
 
     def _follow(self, executor: Executor, process: Look[ProcessSeen]) -> None:
@@ -140,13 +141,20 @@ class Observer:
         return await self.profiles.look(look.value, fresh=asked)
 
     async def _secret(self, session: TaskSession, probe: Probe) -> Look[TokenSeen] | None:
-        """The token's Secret, looked at only when agentctl's journal has no token to give."""
+        """The token's Secret, looked at only where agentctl's journal does not settle the matter.
+
+        It does not when it has no token, nor when it names another one than status does: a volume
+        that was set back to before a fresh start still has the token that was retired by it.
+        """
         report = probe.report if probe.answer is Answer.WELL else None
         if report is None or report.is_live:
             return None
-        if report.session_uid == session.metadata.uid and report.token is not None:
+        meta, kept = session.metadata, session.status.resume_token_ref
+        token = report.token if report.session_uid == meta.uid else None
+        if token is not None and (
+            kept is None or token.sha256.startswith(kept.sha256_prefix or token.sha256)
+        ):
             return None
-        meta = session.metadata
         return await self._w.secrets.token(meta.namespace, token_secret_name(meta.name, meta.uid))
 
     async def _first_prompt(self, session: TaskSession, probe: Probe) -> Look[str]:
@@ -268,6 +276,25 @@ class Observer:
         if ref is None:
             return Unreadable("nobody is bound")
         return await self._session(executor.metadata.namespace, ref.name, ref.uid)
+
+    async def _served(self, executor: Executor) -> Look[TaskSession]:
+        """Whose agent lives here, where that is not the session that is bound.
+
+        Nothing is concluded about sessions of another namespace, nor where another executor has
+        the same address: whoever is bound there decides.
+        """
+        nobody: Look[TaskSession] = Unreadable("nobody else is served")
+        meta, held = executor.metadata, executor.status.session_ref
+        probe = self._w.prober.probe(meta.uid)
+        report = probe.report if probe.answer is Answer.WELL else None
+        if report is None or report.session_uid is None or not report.has_process:
+            return nobody
+        mine = held is not None and held.uid == report.session_uid
+        if mine or report.session_name is None or report.session_namespace != meta.namespace:
+            return nobody
+        if self._w.cache.shares_address(meta.uid, executor.status.agentctl_url):
+            return Unreadable("another executor has the same address")
+        return await self._session(meta.namespace, report.session_name, report.session_uid)
 
     async def _session(self, namespace: str, name: str, uid: str) -> Look[TaskSession]:
         """A session by name and UID; Missing only when the API server itself says so."""
