@@ -203,6 +203,20 @@ class ControlPlane(Cluster):
         return f"https://127.0.0.1:{self._run.port}"
 
     @property
+    def etcd_url(self) -> str:
+        return f"http://127.0.0.1:{self._run.etcd_port}"
+
+    @property
+    def authority_file(self) -> Path:
+        """Who vouches for the API server, and for whoever else has its certificate."""
+        return self._run.pki.ca_file
+
+    @property
+    def server_files(self) -> tuple[Path, Path]:
+        """Certificate and key for a server of a test's own on this machine."""
+        return self._run.pki.server_files
+
+    @property
     def pids(self) -> dict[str, int]:
         """The process ids of what runs, by the program's name."""
         parts = (self._run.etcd, self._run.apiserver)
