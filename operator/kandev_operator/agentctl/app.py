@@ -8,9 +8,8 @@ session is made here.
 import logging
 import uuid
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -18,7 +17,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from kandev_operator.agentctl import report, stream
-from kandev_operator.agentctl.auth import Authenticator, Denied, require
+from kandev_operator.agentctl.auth import Authenticator, Denied
+from kandev_operator.agentctl.checks import Checks, answer, read_body
 from kandev_operator.agentctl.clock import now
 from kandev_operator.agentctl.engine import Engine, Rejected, reject
 from kandev_operator.agentctl.machine import effects as fx
@@ -33,25 +33,22 @@ from kandev_operator.contract.agent import (
     StartRequest,
     StopRequest,
 )
-from kandev_operator.contract.claims import Claims, Scope
+from kandev_operator.contract.claims import Scope
 from kandev_operator.contract.errors import STATUS_OF, Code, ErrorBody
 
 log = logging.getLogger("kandev.agentctl")
-Body = TypeVar("Body", bound=BaseModel)
-MAX_NUMBER: Final = 2**53
-"""Largest term or epoch: what every JSON reader and the journal can hold."""
 
 
 class Face:
     """The endpoints, bound to one engine."""
 
     def __init__(self, engine: Engine, authenticator: Authenticator) -> None:
-        self._engine, self._authenticator = engine, authenticator
+        self._engine, self._checks = engine, Checks(engine, authenticator)
 
     # ---- open to all -------------------------------------------------------------------
 
     async def health(self, request: Request) -> Response:
-        return _json(report.health(self._engine))
+        return answer(report.health(self._engine))
 
     async def metrics(self, request: Request) -> Response:
         return PlainTextResponse(
@@ -61,17 +58,17 @@ class Face:
     # ---- control -----------------------------------------------------------------------
 
     async def put_agent(self, request: Request) -> Response:
-        claims = self._control(request)
-        spec = await _body(request, AgentSpec)
-        self._about(claims, spec.session_id)
+        claims = self._checks.control(request)
+        spec = await read_body(request, AgentSpec)
+        self._checks.about(claims, spec.session_id)
         # The term first: a leader of the past must not even choose which session is served.
         self._engine.dispatch(ev.FenceSeen(now(), claims.term, None))
         self._engine.switch(spec)
         self._engine.require_journal()
-        self._fence(claims)
+        self._checks.fence(claims)
         changed = self._engine.configure(spec, str(uuid.uuid4()))
         journal = self._engine.journal
-        return _json(
+        return answer(
             AgentAnswer(
                 session_id=spec.session_id,
                 journal_id=(journal.journal_id if journal else None) or "",
@@ -81,15 +78,15 @@ class Face:
         )
 
     async def start(self, request: Request) -> Response:
-        claims = self._control(request)
-        body = await _body(request, StartRequest)
+        claims = self._checks.control(request)
+        body = await read_body(request, StartRequest)
         if body.mode == "resume" and body.resume_token is None:
             raise reject(Code.INVALID_REQUEST, "mode resume needs a resume_token")
-        self._about(claims, body.session_id)
-        self._serves(body.session_id)
-        self._fence(claims)
+        self._checks.about(claims, body.session_id)
+        self._checks.serves(body.session_id)
+        self._checks.fence(claims)
         if known := self._engine.recall_operation(body.operation_id):
-            return _json(known, 202)
+            return answer(known, 202)
         event = ev.StartAsked(
             now(),
             operation_id=body.operation_id,
@@ -103,50 +100,50 @@ class Face:
         return self._operation(self._engine.dispatch(event))
 
     async def stop(self, request: Request) -> Response:
-        claims = self._control(request)
-        body = await _body(request, StopRequest)
-        self._about(claims, body.session_id)
-        self._serves(body.session_id)
-        self._fence(claims)
+        claims = self._checks.control(request)
+        body = await read_body(request, StopRequest)
+        self._checks.about(claims, body.session_id)
+        self._checks.serves(body.session_id)
+        self._checks.fence(claims)
         event = ev.StopAsked(now(), body.operation_id, claims.epoch or 0, body.grace_seconds)
         return self._operation(self._engine.dispatch(event))
 
     def _operation(self, reply: fx.Reply | None) -> Response:
         assert isinstance(reply, fx.OperationReply)
-        return _json(reply.operation, 202)
+        return answer(reply.operation, 202)
 
     # ---- prompts -----------------------------------------------------------------------
 
     async def prompt(self, request: Request) -> Response:
-        claims = self._caller(request, Scope.PROMPT)
-        body = await _body(request, PromptRequest)
-        self._about(claims, body.session_id)
-        self._serves(body.session_id)
-        self._fence(claims)
+        claims = self._checks.caller(request, Scope.PROMPT)
+        body = await read_body(request, PromptRequest)
+        self._checks.about(claims, body.session_id)
+        self._checks.serves(body.session_id)
+        self._checks.fence(claims)
         if known := self._engine.recall_prompt(body.prompt_id):
-            return _json(PromptAnswer(prompt_id=known.prompt_id, fate=known.fate), 202)
+            return answer(PromptAnswer(prompt_id=known.prompt_id, fate=known.fate), 202)
         size = sum(len(str(block)) for block in body.content)
         reply = self._engine.dispatch(ev.PromptAsked(now(), body.prompt_id, body.content, size))
         assert isinstance(reply, fx.PromptReply)
-        answer = PromptAnswer(
+        accepted = PromptAnswer(
             prompt_id=body.prompt_id, fate=reply.prompt.fate, position=reply.position
         )
-        return _json(answer, 202)
+        return answer(accepted, 202)
 
     async def cancel(self, request: Request) -> Response:
-        self._fence(self._caller(request, Scope.PROMPT))
+        self._checks.fence(self._checks.caller(request, Scope.PROMPT))
         reply = self._engine.dispatch(ev.CancelAsked(now()))
         turn_id = reply.turn_id if isinstance(reply, fx.CancelReply) else None
         return JSONResponse({"turn_id": turn_id}, 202)
 
     async def list_permissions(self, request: Request) -> Response:
-        self._fence(self._caller(request, Scope.READ))
+        self._checks.fence(self._checks.caller(request, Scope.READ))
         return JSONResponse([p.model_dump(mode="json") for p in report.permissions(self._engine)])
 
     async def answer_permission(self, request: Request) -> Response:
-        claims = self._caller(request, Scope.PROMPT)
-        body = await _body(request, PermissionAnswer)
-        self._fence(claims)
+        claims = self._checks.caller(request, Scope.PROMPT)
+        body = await read_body(request, PermissionAnswer)
+        self._checks.fence(claims)
         permission_id = str(request.path_params["permission_id"])
         self._engine.dispatch(ev.PermissionChosen(now(), permission_id, body.option_id))
         return JSONResponse({"permission_id": permission_id}, 202)
@@ -154,17 +151,17 @@ class Face:
     # ---- reading -----------------------------------------------------------------------
 
     async def capabilities(self, request: Request) -> Response:
-        self._fence(self._caller(request, Scope.READ))
-        return _json(self._engine.state.capabilities)
+        self._checks.fence(self._checks.caller(request, Scope.READ))
+        return answer(self._engine.state.capabilities)
 
     async def status(self, request: Request) -> Response:
-        claims = self._caller(request, Scope.READ)
-        self._fence(claims)
+        claims = self._checks.caller(request, Scope.READ)
+        self._checks.fence(claims)
         shows_token = Scope.CONTROL in claims.scopes
-        return _json(report.status(self._engine, shows_token=shows_token))
+        return answer(report.status(self._engine, shows_token=shows_token))
 
     async def events(self, request: Request) -> Response:
-        self._fence(self._caller(request, Scope.READ))
+        self._checks.fence(self._checks.caller(request, Scope.READ))
         query = request.query_params
         after = query.get("after") or request.headers.get("last-event-id")
         try:
@@ -179,51 +176,6 @@ class Face:
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
-
-    # ---- checks ------------------------------------------------------------------------
-
-    def _claims(self, request: Request, scope: Scope) -> Claims:
-        claims = self._authenticator.claims(request.headers)
-        require(claims, scope)
-        if any(n is not None and not 0 <= n <= MAX_NUMBER for n in (claims.term, claims.epoch)):
-            raise reject(Code.INVALID_REQUEST, "terms and epochs are small natural numbers")
-        return claims
-
-    def _caller(self, request: Request, scope: Scope) -> Claims:
-        claims = self._claims(request, scope)
-        # Who is bound to one session, and is not the operator, sees no other one.
-        if claims.session is not None and Scope.CONTROL not in claims.scopes:
-            self._serves(claims.session)
-        return claims
-
-    def _control(self, request: Request) -> Claims:
-        claims = self._claims(request, Scope.CONTROL)
-        if claims.term is None or claims.epoch is None:
-            raise reject(Code.INVALID_REQUEST, "calls of scope control carry a term and an epoch")
-        return claims
-
-    def _about(self, claims: Claims, session_id: str) -> None:
-        if claims.session not in (None, session_id):
-            raise reject(Code.INVALID_REQUEST, "the token is about another session than the body")
-
-    def _serves(self, session_id: str) -> None:
-        served = self._engine.state.session_id
-        if served is not None and served != session_id:
-            raise reject(Code.SESSION_CONFLICT, "another session is served", session_id=served)
-
-    def _fence(self, claims: Claims) -> None:
-        """Refuse older terms and epochs; an epoch is of the session that the token is about.
-
-        Only a caller of scope control can raise them: nobody else may lock the operator out.
-        """
-        state = self._engine.state
-        about = state.session_id is not None and claims.session in (None, state.session_id)
-        term, epoch = claims.term, claims.epoch if about else None
-        if Scope.CONTROL not in claims.scopes:
-            term = None if term is None else min(term, state.term)
-            epoch = None if epoch is None else min(epoch, state.epoch)
-        if term is not None or epoch is not None:
-            self._engine.dispatch(ev.FenceSeen(now(), term, epoch))
 
 
 def build(engine: Engine, authenticator: Authenticator) -> Starlette:
@@ -253,32 +205,8 @@ def build(engine: Engine, authenticator: Authenticator) -> Starlette:
     return Starlette(routes=routes, exception_handlers=handlers)
 
 
-async def _body(request: Request, model: type[Body]) -> Body:
-    """Read a bounded body; what is wrong with it is said without its values."""
-    declared = request.headers.get("content-length", "0")
-    if declared.isdecimal() and int(declared) > paths.MAX_BODY_BYTES:
-        raise reject(Code.TOO_LARGE, f"bodies end at {paths.MAX_BODY_BYTES} bytes")
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > paths.MAX_BODY_BYTES:
-            raise reject(Code.TOO_LARGE, f"bodies end at {paths.MAX_BODY_BYTES} bytes")
-    try:
-        return model.model_validate_json(bytes(data) or b"{}")
-    except ValidationError as exc:
-        places = [
-            {"at": ".".join(str(p)[:100] for p in e["loc"][:6]), "problem": e["type"]}
-            for e in exc.errors(include_url=False, include_input=False, include_context=False)[:20]
-        ]
-        raise reject(Code.INVALID_REQUEST, "the body does not fit", errors=places) from None
-
-
-def _json(model: BaseModel, status: int = 200) -> Response:
-    return Response(model.model_dump_json(), status, media_type="application/json")
-
-
 def _error(code: Code, message: str, details: dict[str, Any]) -> Response:
-    return _json(ErrorBody(code=code.value, message=message, details=details), STATUS_OF[code])
+    return answer(ErrorBody(code=code.value, message=message, details=details), STATUS_OF[code])
 
 
 async def _denied(request: Request, exc: Exception) -> Response:
@@ -297,7 +225,7 @@ async def _http_error(request: Request, exc: Exception) -> Response:
     known = {404: Code.NOT_FOUND, 405: Code.NOT_FOUND}
     code = known.get(exc.status_code, Code.INVALID_REQUEST)
     body = ErrorBody(code=code.value, message="no such path or method")
-    return _json(body, exc.status_code)
+    return answer(body, exc.status_code)
 
 
 async def _gone(request: Request, exc: Exception) -> Response:
