@@ -16,13 +16,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from kandev_operator.agentctl import report, stream
+from kandev_operator.agentctl import report, stream, workspace
 from kandev_operator.agentctl.auth import Authenticator, Denied
 from kandev_operator.agentctl.checks import Checks, answer, read_body
 from kandev_operator.agentctl.clock import now
 from kandev_operator.agentctl.engine import Engine, Rejected, reject
 from kandev_operator.agentctl.machine import effects as fx
 from kandev_operator.agentctl.machine import events as ev
+from kandev_operator.agentctl.refusal import Refusal
 from kandev_operator.contract import paths
 from kandev_operator.contract.agent import (
     AgentAnswer,
@@ -194,9 +195,11 @@ def build(engine: Engine, authenticator: Authenticator) -> Starlette:
         Route(paths.PERMISSIONS + "/{permission_id}", face.answer_permission, methods=["POST"]),
         Route(paths.STATUS, face.status, methods=["GET"]),
         Route(paths.EVENTS, face.events, methods=["GET"]),
+        *workspace.routes(engine, Checks(engine, authenticator)),
     ]
     handlers: dict[Any, Callable[[Request, Exception], Any]] = {
         Denied: _denied,
+        Refusal: _refused,
         Rejected: _rejected,
         HTTPException: _http_error,
         ClientDisconnect: _gone,
@@ -211,6 +214,11 @@ def _error(code: Code, message: str, details: dict[str, Any]) -> Response:
 
 async def _denied(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, Denied)
+    return _error(exc.code, exc.message, exc.details)
+
+
+async def _refused(request: Request, exc: Exception) -> Response:
+    assert isinstance(exc, Refusal)
     return _error(exc.code, exc.message, exc.details)
 
 

@@ -8,7 +8,7 @@ call is about is not known here.
 from typing import Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from kandev_operator.agentctl.auth import Authenticator, require
@@ -30,21 +30,27 @@ class Checks:
     def __init__(self, engine: Engine, authenticator: Authenticator) -> None:
         self._engine, self._authenticator = engine, authenticator
 
-    def _claims(self, request: Request, scope: Scope) -> Claims:
+    def allow(self, connection: HTTPConnection, scope: Scope) -> Claims:
+        """Check a call, or the upgrade to a WebSocket, and its fence."""
+        claims = self.caller(connection, scope)
+        self.fence(claims)
+        return claims
+
+    def _claims(self, request: HTTPConnection, scope: Scope) -> Claims:
         claims = self._authenticator.claims(request.headers)
         require(claims, scope)
         if any(n is not None and not 0 <= n <= MAX_NUMBER for n in (claims.term, claims.epoch)):
             raise reject(Code.INVALID_REQUEST, "terms and epochs are small natural numbers")
         return claims
 
-    def caller(self, request: Request, scope: Scope) -> Claims:
+    def caller(self, request: HTTPConnection, scope: Scope) -> Claims:
         claims = self._claims(request, scope)
         # Who is bound to one session, and is not the operator, sees no other one.
         if claims.session is not None and Scope.CONTROL not in claims.scopes:
             self.serves(claims.session)
         return claims
 
-    def control(self, request: Request) -> Claims:
+    def control(self, request: HTTPConnection) -> Claims:
         claims = self._claims(request, Scope.CONTROL)
         if claims.term is None or claims.epoch is None:
             raise reject(Code.INVALID_REQUEST, "calls of scope control carry a term and an epoch")

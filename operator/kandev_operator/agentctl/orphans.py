@@ -4,13 +4,16 @@ Every process of an agent carries KANDEV_STATE and KANDEV_EXECUTION_ID in its en
 too, whatever group or session they moved to (the first alone may be anybody's: agentctl itself can
 be told its state folder that way). And since agentctl is the subreaper, what loses its parent
 becomes its child; those are killed, too, unless agentctl is the first process of a container, which
-adopts everybody's orphans. Nobody else is ever touched.
+adopts everybody's orphans. What agentctl launched itself is left to whoever did so. Nobody else is
+ever touched.
 """
 
 import contextlib
 import ctypes
 import os
 import signal
+import subprocess
+import threading
 import time
 from collections.abc import Callable
 from typing import Final
@@ -21,6 +24,24 @@ STATE_MARK: Final = "KANDEV_STATE"
 EXECUTION_MARK: Final = "KANDEV_EXECUTION_ID"
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_launched: set[int] = set()
+"""Processes that agentctl launched, until whoever launched them has collected them."""
+_looking = threading.Lock()
+"""Held while one is launched and while orphans are looked for: a child that is not known yet would
+be taken for one."""
+
+
+def launch(make: "Callable[[], subprocess.Popen[bytes]]") -> "subprocess.Popen[bytes]":
+    """Make a process that is known from its first moment."""
+    with _looking:
+        made = make()
+        _launched.add(made.pid)
+    return made
+
+
+def collected(pid: int) -> None:
+    """Its end was waited for: the number may belong to anybody from now on."""
+    _launched.discard(pid)
 
 
 def become_subreaper() -> bool:
@@ -90,6 +111,12 @@ def children() -> list[int]:
     return found
 
 
+def _strangers(keep: frozenset[int]) -> list[int]:
+    """Children that agentctl did not launch."""
+    with _looking:
+        return [pid for pid in children() if pid not in keep and pid not in _launched]
+
+
 def adopted(keep: frozenset[int]) -> list[int]:
     """Living children that this process never launched: what lost its parent in the agent's tree.
 
@@ -97,13 +124,13 @@ def adopted(keep: frozenset[int]) -> list[int]:
     """
     if os.getpid() == 1:
         return []
-    return [pid for pid in children() if pid not in keep and not is_zombie(pid)]
+    return [pid for pid in _strangers(keep) if not is_zombie(pid)]
 
 
 def reap(keep: frozenset[int]) -> None:
     """Collect dead orphans; those in `keep` are collected by whoever launched them."""
-    for pid in children():
-        if pid not in keep and is_zombie(pid):
+    for pid in _strangers(keep):
+        if is_zombie(pid):
             with contextlib.suppress(OSError):
                 os.waitpid(pid, os.WNOHANG)
 

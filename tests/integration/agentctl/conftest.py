@@ -1,11 +1,13 @@
 """An agentctl process, for a test alone or shared, and the keys of its callers."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from integration.agentctl.harness import Keys, Sidecar
+from integration.agentctl.workbench import Bench
 
 
 @pytest.fixture
@@ -43,3 +45,22 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sidecar]:
 def sidecar(running: Sidecar) -> Sidecar:
     """A running agentctl, shared, with a session of this test alone."""
     return running.fresh_session()
+
+
+@pytest.fixture(scope="session")
+def benched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sidecar]:
+    folder = tmp_path_factory.mktemp("bench")
+    sidecar = Sidecar(folder, Keys(folder / "jwks.json"))
+    yield sidecar.start()
+    sidecar.close()
+
+
+@pytest.fixture
+def bench(benched: Sidecar) -> Bench:
+    """A running agentctl, shared, with an empty workspace and no session at all."""
+    for child in benched.workspace.iterdir():
+        if child.is_dir() and not child.is_symlink():
+            shutil.rmtree(child)
+        else:
+            child.unlink()
+    return Bench(benched)

@@ -1,0 +1,116 @@
+"""What git ignores, for whoever lists files: asked of git itself, in a process of its own.
+
+Patterns of a repository can be made to take for ever to match; git can be ended, a thread of ours
+could not. Where git is missing, or there is no repository, or it stops answering, nothing is known.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from kandev_operator.agentctl.git.repository import Options, Repositories
+from kandev_operator.agentctl.git.run import Running
+from kandev_operator.agentctl.refusal import Refusal
+
+ASKING_SECONDS: Final = 10.0
+FIELDS: Final = 4
+"""Of a record of check-ignore: source, line, pattern, path."""
+BATCH: Final = 500
+HERE: Final = b"./"
+"""Before each path, so that none is read as a pattern: check-ignore takes no literal pathspecs."""
+
+
+class NobodyToAsk:
+    """Where git knows nothing."""
+
+    async def ignored(self, paths: Sequence[bytes]) -> frozenset[bytes] | None:
+        return None
+
+
+class Asked:
+    """A `git check-ignore` that answers path by path."""
+
+    def __init__(self, process: Running) -> None:
+        self._process = process
+        self._rest = b""
+        self._lost = False
+
+    async def ignored(self, paths: Sequence[bytes]) -> frozenset[bytes] | None:
+        if self._lost or not paths:
+            return None if self._lost else frozenset()
+        try:
+            async with asyncio.timeout(ASKING_SECONDS), asyncio.TaskGroup() as group:
+                group.create_task(self._tell(paths))
+                answers = group.create_task(self._hear(len(paths)))
+            return answers.result()
+        except (TimeoutError, ExceptionGroup):
+            self._lost = True
+            return None
+
+    async def _tell(self, paths: Sequence[bytes]) -> None:
+        for start in range(0, len(paths), BATCH):
+            part = b"".join(HERE + path + b"\0" for path in paths[start : start + BATCH])
+            await self._process.stdin.write(part)
+
+    async def _hear(self, count: int) -> frozenset[bytes]:
+        fields: list[bytes] = []
+        while len(fields) < count * FIELDS:
+            data = await self._process.stdout.read(64 * 1024)
+            if not data:
+                raise EOFError
+            *whole, self._rest = (self._rest + data).split(b"\0")
+            fields += whole
+        found = set()
+        for at in range(0, count * FIELDS, FIELDS):
+            _, _, pattern, path = fields[at : at + FIELDS]
+            if pattern and not pattern.startswith(b"!"):
+                found.add(path.removeprefix(HERE))
+        return frozenset(found)
+
+
+class Ignores:
+    """What git ignores in the workspace's own repository."""
+
+    def __init__(self, repositories: Repositories) -> None:
+        self._repositories = repositories
+
+    @asynccontextmanager
+    async def judge(self) -> AsyncIterator[Asked | NobodyToAsk]:
+        """Somebody to ask, for as long as the block lasts."""
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                repository = await stack.enter_async_context(self._repositories.open(()))
+                process = await stack.enter_async_context(
+                    repository.streaming(
+                        *("check-ignore", "--stdin", "-z", "--verbose", "--non-matching"),
+                        options=Options(seconds=60.0, extra={"GIT_LITERAL_PATHSPECS": "0"}),
+                    )
+                )
+                asked: Asked | NobodyToAsk = Asked(process)
+            except Refusal:
+                asked = NobodyToAsk()
+            yield asked
+
+    async def candidates(self, folder: bytes) -> AsyncIterator[Sequence[bytes]]:
+        """Files in a folder that are not ignored, in batches, tracked ones among them.
+
+        A repository inside is told as its folder, with a slash at the end: git does not look into
+        it. Raises Refusal where git knows nothing.
+        """
+        async with (
+            self._repositories.open(()) as repository,
+            repository.streaming(
+                *("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"),
+                *(("--", folder.decode("utf-8", "surrogateescape")) if folder else ()),
+            ) as process,
+        ):
+            process.stdin.close()
+            rest = b""
+            async for data in process.chunks():
+                *paths, rest = (rest + data).split(b"\0")
+                yield paths
+            code, err = await process.wait()
+            if code:
+                raise repository.refusal(err)

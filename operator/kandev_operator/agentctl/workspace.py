@@ -1,0 +1,27 @@
+"""The workspace's own rooms, files and git, put together: served without any agent.
+
+Both resolve paths beneath the same root and share a pool of threads. What git ignores is told to
+files here, since neither room knows the other.
+"""
+
+import os
+
+from starlette.routing import BaseRoute
+
+from kandev_operator.agentctl.beneath import Root
+from kandev_operator.agentctl.checks import Checks
+from kandev_operator.agentctl.engine import Engine
+from kandev_operator.agentctl.files.routes import FilesFace
+from kandev_operator.agentctl.git.ignores import Ignores
+from kandev_operator.agentctl.git.repository import Repositories
+from kandev_operator.agentctl.git.routes import GitFace
+from kandev_operator.agentctl.pool import Pool
+
+
+def routes(engine: Engine, checks: Checks) -> list[BaseRoute]:
+    """Every path of files and git."""
+    root = Root(engine.settings.workspace, engine.settings.state)
+    pool = Pool()
+    repositories = Repositories(root, pool, os.environ, engine.redactor.hide)
+    files = FilesFace(checks, root, pool, Ignores(repositories))
+    return [*files.routes(), *GitFace(checks, repositories).routes()]
