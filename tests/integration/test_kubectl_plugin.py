@@ -135,6 +135,35 @@ def test_logs_follow_over_the_loss_of_agentctl(shell: Shell, place: Namespace) -
     assert heard.count("the first was: alpha") == 1, "no message twice"
 
 
+def test_it_says_that_no_operator_runs(
+    shell: Shell, place: Namespace, operator: OperatorProcess
+) -> None:
+    assert "No operator runs" not in shell.run("why", "s")
+    operator.kill()
+    said = ""
+    for _ in range(60):  # a Lease that was renewed a moment ago is believed
+        if "No operator runs" in (said := shell.run("why", "s")):
+            break
+    assert "No operator runs" in said
+    assert f"in namespace {place.name} since" in said
+    assert "Start the operator again" in said
+    assert "No operator runs" in shell.run("resume", "s", code=3), "that it runs is an old word"
+    operator.start()
+    assert "No operator runs" not in shell.run("why", "s")
+
+
+def test_a_wish_that_nobody_hears_is_heard_by_the_next_operator(
+    shell: Shell, place: Namespace, operator: OperatorProcess
+) -> None:
+    asyncio.run(kill_agent(place))
+    place.wait("s", gone, "in need of a resume")
+    operator.kill()
+    said = shell.run("resume", "s", "--timeout", "20", code=4)
+    assert "No operator runs" in said
+    operator.start()
+    place.wait_idle("s")
+
+
 def test_keys_and_wrong_usage_are_said_plainly(shell: Shell) -> None:
     assert '"kandev_scopes"' in shell.run("jwks")
     assert "nobody" in shell.run("why", "nobody", code=1)

@@ -5,7 +5,7 @@ may give stands here, and a test compares the table with `api.reasons`. Which re
 session is `explain`'s business; here only what follows from a reason is known.
 
 In commands `{session}`, `{executor}`, `{profile}`, `{task}`, `{pod}`, `{pod_uid}` and `{node}` are
-names, and `{ns}` is the option that names the namespace.
+names, `{ns}` is the option that names the namespace, and `{operator_ns}` where the operator lives.
 """
 
 from collections.abc import Mapping
@@ -101,7 +101,15 @@ OPTIONS = Step(
     "(kandev-operator run --help lists them)."
 )
 OPERATOR = Step(
-    "See that an operator runs and leads:", "kubectl get lease kandev-operator -n kandev-system"
+    "See that an operator runs and leads:", "kubectl get lease kandev-operator -n {operator_ns}"
+)
+START_OPERATOR = (
+    Step(
+        "Start the operator again; it then looks at every session by itself. In a cluster, see "
+        "why it does not run:",
+        "kubectl get pods -n {operator_ns}",
+    ),
+    Step("Elsewhere, on the machine that it ran on:", "kandev-operator run --help"),
 )
 SECRETS = Step("See which Secrets there are:", "kubectl get secrets{ns}")
 REPOSITORY = Step(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kandev_operator.cli.cluster import Cluster
 from kandev_operator.cli.follow import Pace
+from kandev_operator.cli.leader import Leader, look
 from kandev_operator.cli.reach import Reach
 from kandev_operator.cli.screen import Screen
 
@@ -22,8 +23,17 @@ class Desk:
     pace: Pace = field(default_factory=Pace)
     poll: float = 1.0
     """Seconds between two looks at a session whose change is awaited."""
+    heard: float = 5.0
+    """Seconds after which a wish that no operator took up makes one ask whether any runs."""
     insist: float = 15.0
     """How long a prompt is handed in again and again while nobody answers."""
+
+    async def leader(self) -> Leader:
+        """Whether an operator leads: where it lives by default or as named, else where the
+        session is. Takes seconds where its Lease looks old."""
+        return await look(
+            self.cluster.kube, self.operator_namespace, self.cluster.namespace, poll=self.poll
+        )
 
     def command(self, words: str) -> str:
         """A command of this plugin for the same namespace, to be pasted."""

@@ -17,12 +17,14 @@ from kandev_operator.api.profile import AgentProfile
 from kandev_operator.api.reasons import BY_CONDITION, SPEAKS
 from kandev_operator.api.session import OperatingMode, ResumePolicy, SessionState, TaskSession
 from kandev_operator.api.task import Task
+from kandev_operator.api.timestamps import rfc3339
 from kandev_operator.api.words import Word
 from kandev_operator.cli import advice
 from kandev_operator.cli.advice import ADVICE, UNKNOWN_REASON, Step, Steps
 from kandev_operator.cli.clock import ago, span
+from kandev_operator.cli.leader import LEASE_NAME, Leader, NobodyLeads, NotKnown
 from kandev_operator.cli.outlook import outlook
-from kandev_operator.cli.seen import Seen, read_moment
+from kandev_operator.cli.seen import WISHES, Seen, read_moment
 
 _QUESTIONS: Final = ("ExecutorReady", "WorkspaceReady", "AgentReady", "Resumable")
 _EXPECTED: Final = frozenset({"NotNeeded", "NoAgentWanted"})
@@ -69,6 +71,8 @@ class Explanation:
     """The whole of it, in the order in which it is read."""
 
     headline: str
+    caution: str
+    """Why all the rest may be out of date; empty where there is no reason to think so."""
     facts: tuple[Fact, ...]
     causes: tuple[Cause, ...]
     outlook: tuple[str, ...]
@@ -81,16 +85,44 @@ def explain(
     task: Task | None,
     profile: AgentProfile | None,
     now: datetime,
+    leader: Leader | None = None,
 ) -> Explanation:
     """Explain a session. What could not be read is None, and is left out."""
-    seen = Seen(session, executor, task, profile, now)
+    seen = Seen(session, executor, task, profile, now, leader)
     return Explanation(
         headline=_headline(seen),
+        caution=caution(leader, now) if _matters(seen) else "",
         facts=tuple(_facts(seen)),
         causes=tuple(_causes(seen)),
         outlook=outlook(seen),
         steps=_steps(seen),
     )
+
+
+def caution(leader: Leader | None, now: datetime) -> str:
+    """What it means for a status that nobody leads, or that this cannot be known."""
+    match leader:
+        case NobodyLeads(namespace=namespace, since=since, released=released):
+            last = f" since {rfc3339(since)}, {ago(since, now)}" if since is not None else ""
+            ended = "the last one ended as it was told to" if released else "the last one vanished"
+            return (
+                f"No operator runs: nobody has renewed the Lease {LEASE_NAME} in namespace "
+                f"{namespace}{last}; {ended}. What stands here is what it wrote last, and may be "
+                "out of date."
+            )
+        case NotKnown(why=why):
+            return (
+                f"Whether an operator runs cannot be seen. {why} Where it keeps its Lease is said "
+                "with --operator-namespace."
+            )
+        case _:
+            return ""
+
+
+def _matters(seen: Seen) -> bool:
+    """Not knowing is worth a word only where something waits for an operator."""
+    waits = seen.is_unseen or seen.is_outdated or any(map(seen.pending, WISHES))
+    return seen.is_left or waits
 
 
 def meaning(type_: str, reason: str, others: tuple[Condition, ...] = ()) -> str:
@@ -285,6 +317,13 @@ def _cause(condition: Condition, name: str, others: tuple[Condition, ...], now: 
 
 
 def _steps(seen: Seen) -> Steps:
+    if seen.is_left:
+        start = tuple(filled(seen, step) for step in advice.START_OPERATOR)
+        return start + tuple(each for each in _of_the_reason(seen) if each != advice.WAIT)
+    return _of_the_reason(seen)
+
+
+def _of_the_reason(seen: Seen) -> Steps:
     if seen.session.metadata.is_deleting:
         return (advice.WAIT,)
     chosen: list[Step] = []
@@ -329,5 +368,6 @@ def filled(seen: Seen, step: Step) -> Step:
         pod=pod.name if pod else "POD",
         pod_uid=pod.uid if pod else "POD-UID",
         node=node or "NODE",
+        operator_ns=seen.operator_namespace,
     )
     return Step(step.text, command)

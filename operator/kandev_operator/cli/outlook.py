@@ -18,11 +18,22 @@ from kandev_operator.cli.seen import Seen, after, read_moment
 _MISSING: Final = frozenset({"TaskMissing", "ProfileMissing", "ExecutorMissing"})
 _BUSY: Final = "ExecutorBusy"
 _SILENT: Final = frozenset({"AgentctlUnreachable", "AgentctlUnhealthy"})
+_LEFT: Final = (
+    "Nothing, until an operator runs again: then it looks at every session by itself. By what "
+    "the last one wrote, it would go on like this:"
+)
 _OPENING: Final = frozenset({"Starting", "Resuming"})
 
 
 def outlook(seen: Seen) -> tuple[str, ...]:
     """Sentences, in the order in which they matter. Never empty."""
+    if seen.is_left:
+        return (_LEFT, *_prospects(seen))
+    return _prospects(seen)
+
+
+def _prospects(seen: Seen) -> tuple[str, ...]:
+    """What it does, or would do if there were one."""
     if seen.session.metadata.is_deleting:
         return ("It clears away what belongs to the session; then the object is gone.",)
     if seen.is_unseen:

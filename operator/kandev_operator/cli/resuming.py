@@ -19,8 +19,9 @@ from kandev_operator.cli import refusals
 from kandev_operator.cli.clock import ahead, now
 from kandev_operator.cli.commands import FreshStart, Resume
 from kandev_operator.cli.desk import Desk
-from kandev_operator.cli.explain import explain
+from kandev_operator.cli.explain import caution, explain
 from kandev_operator.cli.faults import ExitCode, Fault, Misuse, OutOfTime, Passing, Refusal
+from kandev_operator.cli.leader import LEASE_NAME, Leader, NobodyLeads
 from kandev_operator.cli.screen import GOOD, WARNING
 from kandev_operator.cli.seen import read_moment
 
@@ -55,6 +56,9 @@ async def resume(desk: Desk, asked: Resume) -> ExitCode:
     session = await desk.cluster.session(asked.session)
     _check(session)
     if session.status.is_agent_running:
+        leader = await desk.leader()
+        if isinstance(leader, NobodyLeads):
+            raise Refusal(caution(leader, now()))
         desk.screen.say(f"The agent of session {asked.session} runs: there is nothing to resume.")
         return ExitCode.OK
     value = await _wish(desk, session, RESUME)
@@ -139,6 +143,7 @@ async def _outcome(
                     raise Fault(f"session {name} was deleted and made again in the meantime")
                 if watching.is_over(seen):
                     return ExitCode.OK
+                await watching.look_for_an_operator()
     except TimeoutError:
         raise watching.out_of_time(name, timeout) from None
 
@@ -152,13 +157,24 @@ class _Watching:
         self._value = value
         self._told = ""
         self._handled = False
-        self._until_deaf = asyncio.get_running_loop().time() + _HEARING_SECONDS
+        began = asyncio.get_running_loop().time()
+        self._until_deaf = began + _HEARING_SECONDS
+        self._until_asked = began + desk.heard
+        self._leader: Leader | None = None
 
     def tell(self, words: str) -> None:
         """Say it, once."""
         if words and words != self._told:
             self._told = words
             self._desk.screen.note(words)
+
+    async def look_for_an_operator(self) -> None:
+        """Say it, where nobody takes the wish up because no operator runs."""
+        late = asyncio.get_running_loop().time() >= self._until_asked
+        if self._handled or self._leader is not None or not late:
+            return
+        self._leader = await self._desk.leader()
+        self.tell(caution(self._leader, now()))
 
     def is_over(self, session: TaskSession) -> bool:
         """Whether it came true; raises Fault when it will not."""
@@ -188,12 +204,9 @@ class _Watching:
         why = f"See why: {self._desk.command(f'why {name}')}"
         if self._handled:
             return OutOfTime(f"{said}; the operator is still at it", self._told, why)
-        lease = f"kubectl get lease kandev-operator -n {self._desk.operator_namespace}"
-        return OutOfTime(
-            f"{said}; the operator has not dealt with the wish",
-            f"See that an operator runs and leads: {lease}",
-            why,
-        )
+        lease = f"kubectl get lease {LEASE_NAME} -n {self._desk.operator_namespace}"
+        seen = caution(self._leader, now()) or f"See that an operator runs and leads: {lease}"
+        return OutOfTime(f"{said}; no operator has dealt with the wish", seen, why)
 
     def _succeeded(self, session: TaskSession) -> None:
         screen, status = self._desk.screen, session.status

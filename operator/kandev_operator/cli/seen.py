@@ -16,11 +16,20 @@ from kandev_operator.api.profile import AgentProfile
 from kandev_operator.api.session import TaskSession
 from kandev_operator.api.task import Task
 from kandev_operator.api.timestamps import moment
+from kandev_operator.cli.commands import OPERATOR_NAMESPACE
+from kandev_operator.cli.leader import Leader, Leads, NobodyLeads
 
 GIT_MARKS: Final = (
     "argocd.argoproj.io/tracking-id",
     "kustomize.toolkit.fluxcd.io/name",
     "helm.toolkit.fluxcd.io/name",
+)
+
+
+WISHES: Final = (
+    group.ANNOTATION_RESUME_REQUESTED,
+    group.ANNOTATION_FRESH_START_REQUESTED,
+    group.ANNOTATION_CONFIRMED_DEAD,
 )
 
 
@@ -33,6 +42,8 @@ class Seen:
     task: Task | None
     profile: AgentProfile | None
     now: datetime
+    leader: Leader | None = None
+    """Whether an operator leads; None: not looked for."""
 
     def condition(self, type_: str) -> Condition | None:
         """The session's condition of this type."""
@@ -47,6 +58,11 @@ class Seen:
         if self.executor is None:
             return None
         return conditions.get(self.executor.status.conditions, type_)
+
+    @property
+    def is_left(self) -> bool:
+        """No operator leads: status stands as the last one left it."""
+        return isinstance(self.leader, NobodyLeads)
 
     @property
     def is_unseen(self) -> bool:
@@ -78,6 +94,13 @@ class Seen:
         if agent is not None and agent.reason == "AwaitingPermission":
             return agent.reason
         return ready.reason
+
+    @property
+    def operator_namespace(self) -> str:
+        """Where the operator's Lease is, or would be by default."""
+        if isinstance(self.leader, Leads | NobodyLeads):
+            return self.leader.namespace
+        return OPERATOR_NAMESPACE
 
     @property
     def executor_name(self) -> str | None:

@@ -9,21 +9,27 @@ from kandev_operator.cli.commands import Why
 from kandev_operator.cli.desk import Desk
 from kandev_operator.cli.explain import Cause, Explanation, explain
 from kandev_operator.cli.faults import ExitCode
+from kandev_operator.cli.leader import NobodyLeads
 from kandev_operator.cli.plain import one_line
-from kandev_operator.cli.screen import COMMAND, DIM, STRONG, Screen
+from kandev_operator.cli.screen import COMMAND, DIM, STRONG, WARNING, Screen
 
 
 async def why(desk: Desk, asked: Why) -> ExitCode:
     """Explain a session."""
     session = await desk.cluster.session(asked.session)
+    leader = await desk.leader()
+    if isinstance(leader, NobodyLeads):
+        session = await desk.cluster.session(asked.session)  # that look took its time
     executor, task, profile = await desk.cluster.surroundings(session)
-    show(desk.screen, explain(session, executor, task, profile, now()))
+    show(desk.screen, explain(session, executor, task, profile, now(), leader))
     return ExitCode.OK
 
 
 def show(screen: Screen, told: Explanation) -> None:
     """Lay it out."""
     screen.say(told.headline, STRONG)
+    if told.caution:
+        screen.say(told.caution, WARNING)
     if told.facts:
         screen.say("")
     wide = max((len(fact.label) for fact in told.facts), default=0)

@@ -1,6 +1,6 @@
 """Objects as the plugin reads them: a session that is bound, its executor, and their conditions."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kandev_operator.api.executor import Executor
@@ -81,3 +81,17 @@ def a_session(*args: Any, **kwargs: Any) -> TaskSession:
 
 def an_executor(url: str | None = "http://10.0.0.7:8700", **kwargs: Any) -> Executor:
     return Executor.from_body(executor_body(url, **kwargs))
+
+
+def lease(age: timedelta, holder: str = "operator_1", seconds: int = 1) -> Json:
+    """An operator's Lease that was renewed so long ago."""
+    renewed = datetime.now(UTC) - age
+    return {
+        "metadata": {"name": "kandev-operator", "resourceVersion": "1"},
+        "spec": {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": seconds,
+            "leaseTransitions": 3,
+            "renewTime": renewed.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z",
+        },
+    }

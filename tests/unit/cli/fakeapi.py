@@ -17,6 +17,7 @@ class FakeApi:
     patches: list[Json] = field(default_factory=list)
     on_patch: Any = None
     broken: bool = False
+    reads: int = 0
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         parts = request.path.split("/namespaces/")[1].split("/")
@@ -30,6 +31,7 @@ class FakeApi:
         found = self.objects.get((plural, namespace, name))
         if found is None:
             return _status(404, "NotFound", f'{plural}.kandev.dev "{name}" not found')
+        self.reads += 1
         if request.method == "PATCH":
             patch = await request.json()
             self.patches.append(patch)

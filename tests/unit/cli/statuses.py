@@ -15,7 +15,7 @@ def at(**ago: float) -> str:
 
 def text(told: Explanation) -> str:
     """Everything, as it would be read."""
-    lines = [told.headline, *(f"{fact.label}: {fact.words}" for fact in told.facts)]
+    lines = [told.headline, told.caution, *(f"{fact.label}: {fact.words}" for fact in told.facts)]
     for cause in told.causes:
         lines.append(f"{cause.condition}: {cause.reason} ({cause.since})")
         lines += [cause.meaning, cause.message]

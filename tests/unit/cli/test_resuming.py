@@ -1,12 +1,15 @@
 """`kubectl kandev resume` and `fresh-start`: the wish, and every outcome."""
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from kandev_operator.cli import leader
 from kandev_operator.cli.commands import Command, FreshStart, Resume
 from kandev_operator.cli.faults import ExitCode, Fault, Misuse, OutOfTime, Refusal
-from unit.cli.bodies import NAME, Json, condition, session_body
+from unit.cli.bodies import NAME, Json, condition, lease, session_body
 from unit.cli.stage import Stage
 
 RESUME = "kandev.dev/resume-requested"
@@ -148,8 +151,31 @@ async def test_no_operator_hears_it(stage: Stage) -> None:
     gone(stage)
     fault = await stage.refused(Resume(NAME, timeout=0.1))
     assert isinstance(fault, OutOfTime)
-    assert "has not dealt with the wish" in fault.message
+    assert "no operator has dealt with the wish" in fault.message
     assert any("kubectl get lease" in hint for hint in fault.hints)
+
+
+async def test_an_agent_that_nobody_watches_is_not_said_to_run(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leader, "_SLACK_SECONDS", 0.0)
+    stage.api.put("leases", lease(timedelta(minutes=12)), "kandev-system")
+    fault = await stage.refused(Resume(NAME))
+    assert isinstance(fault, Refusal)
+    assert "No operator runs" in fault.message
+
+
+async def test_no_operator_runs_that_could_hear_it(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leader, "_SLACK_SECONDS", 0.0)
+    stage.api.put("leases", lease(timedelta(minutes=12)), "kandev-system")
+    stage.desk = replace(stage.desk, heard=0.0)
+    gone(stage)
+    fault = await stage.refused(Resume(NAME, timeout=3))
+    assert isinstance(fault, OutOfTime)
+    assert "No operator runs" in stage.noted
+    assert any("No operator runs" in hint for hint in fault.hints)
 
 
 async def test_the_time_is_over_in_the_middle(stage: Stage) -> None:
