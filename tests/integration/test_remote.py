@@ -183,6 +183,26 @@ async def test_a_second_session_waits_for_its_turn(
     assert diary.openings == ["session/new", "session/new"]
 
 
+async def test_why_an_address_does_not_answer_is_told_while_there_is_time(
+    place: Namespace, make_remote: Callable[..., RemoteAgentctl], diary: Diary
+) -> None:
+    remote = make_remote()
+    place.apply(profile(command=diary.agent()), task(), remote.executor())
+    place.apply(session("s", executor=FAR))
+
+    def refused(status: Body) -> bool:
+        told = condition(status, "AgentctlReady") or condition(status, "ExecutorReady")
+        return told.get("reason") == "Starting" and "Connect call failed" in told["message"]
+
+    status = place.wait("far", refused, "refused, and said so", kind="executor")
+    assert (status["state"], "errorMessage" in status) == ("starting", False)
+    status = place.wait("s", refused, "refused, and said so")
+    assert (status["state"], "errorMessage" in status) == ("STARTING", False)
+    assert condition(status, "AgentReady")["reason"] in ("AgentUnknown", "WaitingForExecutor")
+    remote.start()
+    place.wait_idle("s")
+
+
 async def test_b034_an_address_that_never_answers(
     place: Namespace, make_remote: Callable[..., RemoteAgentctl], diary: Diary
 ) -> None:

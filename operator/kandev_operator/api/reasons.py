@@ -44,6 +44,7 @@ class AgentReadyReason(Word):
     STARTING = "Starting", "A new conversation is being started."
     RESUMING = "Resuming", "The earlier conversation is being taken up again."
     STOPPING = "Stopping", "The agent is being stopped gently."
+    NOT_STARTED = "NotStarted", "No agent was started yet; `Ready` says what that waits for."
     AGENT_NOT_RUNNING = "AgentNotRunning", "The agent is gone and has not been asked back yet."
     AGENT_EXITED = "AgentExited", "The agent's process ended by itself; its last words are given."
     INTERRUPTED = "Interrupted", "A turn was cut off when the agent died; it is not repeated."

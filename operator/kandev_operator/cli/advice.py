@@ -33,8 +33,9 @@ ANSWER = Step("See what it asks, and answer:", "kubectl kandev permissions {sess
 RESUME = Step("Ask for a resume:", "kubectl kandev resume {session}{ns}")
 AGAIN = Step("When that is put right, have it tried again:", "kubectl kandev resume {session}{ns}")
 FRESH = Step(
-    "Begin a new conversation in the same workspace; the agent forgets this one:",
-    "kubectl kandev fresh-start {session}{ns}",
+    "Begin a new conversation in the same workspace; the agent forgets this one (without --yes "
+    "you are asked first):",
+    "kubectl kandev fresh-start {session}{ns} --yes",
 )
 MODE_RUNNING = Step(
     "Have the agent run again:",
@@ -127,6 +128,7 @@ ADVICE: Final[Mapping[str, Steps]] = MappingProxyType(
         "Starting": (WAIT,),
         "Resuming": (WAIT,),
         "Stopping": (WAIT,),
+        "NotStarted": (WAIT, EXECUTOR),
         "AgentNotRunning": (RESUME, FRESH),
         "AgentExited": (READ, RESUME, FRESH),
         "Interrupted": (READ, RESUME),

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from kandev_operator.api import group
+from kandev_operator.api.profile import AgentProfile
 from kandev_operator.api.session import OperatingMode, ResumePolicy, SessionState
 from kandev_operator.api.timestamps import rfc3339
 from kandev_operator.cli.clock import ahead
@@ -21,6 +22,16 @@ _SILENT: Final = frozenset({"AgentctlUnreachable", "AgentctlUnhealthy"})
 _LEFT: Final = (
     "Nothing, until an operator runs again: then it looks at every session by itself. By what "
     "the last one wrote, it would go on like this:"
+)
+_STOPPING: Final = "Stopping"
+_TOKEN_UNKNOWN: Final = "ResumeTokenUnknown"
+_LOOKED_AT: Final = frozenset({"WorkspaceInUse", "JournalUnreadable"})
+"""Stalled, and yet looked at every few seconds: nobody tells when such a thing is over."""
+_UNWATCHED: Final = frozenset({"SecretMissing", "PromptMissing"})
+"""What would mend these stands in Secrets and ConfigMaps, which nobody watches."""
+_LOGIN: Final = "AuthenticationRequired"
+_AGAIN: Final = (
+    "It looks again by itself every few seconds, and goes on as soon as the cause is gone."
 )
 _OPENING: Final = frozenset({"Starting", "Resuming"})
 
@@ -47,9 +58,9 @@ def _prospects(seen: Seen) -> tuple[str, ...]:
 
 def _otherwise(seen: Seen) -> str:
     """What is left to say where nothing is under way."""
-    if seen.session.status.state != SessionState.ERROR:
+    if seen.session.status.state != SessionState.ERROR and seen.holds("Ready"):
         return "Nothing: what was asked for is reached."
-    if seen.holds("Reconciling"):
+    if seen.session.status.state != SessionState.ERROR or seen.holds("Reconciling"):
         return "It looks again by itself, and goes on when the cause is gone."
     return "Nothing by itself: somebody has to remove the cause first."
 
@@ -105,20 +116,59 @@ def _resting(seen: Seen) -> list[str]:
 
 
 def _at_work(seen: Seen) -> Iterator[str]:
-    if (retry := _next_attempt(seen)) is not None:
+    work, status = seen.condition("Reconciling"), seen.session.status
+    doing = work.reason if work is not None and work.is_true else None
+    if doing in _MISSING:
+        yield _missing(seen)
+    elif (retry := _next_attempt(seen)) is not None:
         yield retry
     elif seen.holds("Stalled") and not _left_to_people(seen):
-        yield (
-            "Nothing by itself: it waits for a person. It looks again when one of the objects "
-            "changes, and every few minutes."
-        )
-    elif seen.session.status.is_agent_running:
+        yield _stalled(seen)
+    elif seen.reason == _STOPPING:
+        yield "It waits until the agent has ended: asked first, then forced. Nothing of it is lost."
+    elif status.is_agent_running:
         yield from _running(seen)
-    elif (work := seen.condition("Reconciling")) is not None and work.is_true:
-        yield from _reconciling(seen, work.reason)
+    elif doing is not None and status.state == SessionState.ERROR:
+        yield _AGAIN
+    elif doing is not None:
+        yield from _reconciling(seen, doing)
     else:
         yield from _without_agent(seen)
     yield from _draining(seen)
+
+
+def _missing(seen: Seen) -> str:
+    due = read_moment(seen.session.status.next_attempt_at)
+    until = f" until {_when(due, seen.now)}" if due is not None else ""
+    return (
+        f"It waits about a minute{until} for what is missing to be applied; then it says Stalled, "
+        "and goes on as soon as it appears."
+    )
+
+
+def _stalled(seen: Seen) -> str:
+    if seen.reason in _LOOKED_AT:
+        return _AGAIN
+    if seen.reason in _UNWATCHED:
+        return "It looks every few seconds whether what is missing is there, and then goes on."
+    if seen.reason == _LOGIN and _names_secrets(seen.profile):
+        return (
+            "Nothing by itself: it waits for a person. It looks every half minute whether a "
+            "Secret that the AgentProfile names has changed, and then tries again."
+        )
+    return (
+        "Nothing by itself: it waits for a person. It looks again when one of the objects "
+        "changes, and from time to time."
+    )
+
+
+def _names_secrets(profile: AgentProfile | None) -> bool:
+    if profile is None:
+        return False
+    servers = profile.spec.mcp_servers
+    variables = [*profile.spec.env, *(each for server in servers for each in server.env)]
+    variables += [each for server in servers for each in server.headers]
+    return any(each.secret_key_ref is not None for each in variables)
 
 
 def _left_to_people(seen: Seen) -> bool:
@@ -156,26 +206,35 @@ def _running(seen: Seen) -> Iterator[str]:
         yield f"It suspends the session {_when(due, seen.now)}: maxDurationSeconds is over then."
 
 
-def _reconciling(seen: Seen, reason: str) -> Iterator[str]:
-    status, spec = seen.session.status, seen.session.spec
-    ready = seen.condition("Ready")
-    because = ready.reason if ready is not None else reason
-    if reason in _MISSING:
-        yield (
-            "It waits about a minute for what is missing to be applied; then it says Stalled, "
-            "and goes on as soon as it appears."
-        )
-    elif because == _BUSY:
+def _reconciling(seen: Seen, doing: str) -> Iterator[str]:
+    executor = seen.executor
+    if executor is not None and executor.metadata.is_deleting:
+        name = executor.metadata.name
+        yield f"It waits until executor {name} is gone, and goes on in the next one of that name."
+    elif seen.reason == _BUSY:
         yield "It takes its turn when the executor is free. This wait has no limit of time."
-    elif because in _OPENING:
-        seconds = spec.resume.timeout_seconds
-        due = after(status.intent.at, seconds) if status.intent else None
-        until = f"; its time is over {_when(due, seen.now)}" if due is not None else ""
-        yield f"It waits for the agent's answer, {seconds} seconds at most{until}."
-    elif because in _SILENT:
+    elif seen.reason == _TOKEN_UNKNOWN:
+        yield "It reads the Secret again every few seconds, and begins nothing new before that."
+    elif seen.reason in _SILENT:
         yield from _silence(seen)
+    elif doing in _OPENING:
+        yield _opening(seen)
     else:
-        yield from _starting(seen)
+        yield _starting(seen)
+
+
+def _opening(seen: Seen) -> str:
+    """The agent has been, or is being, asked. It could be asked when its executor was ready."""
+    status, spec = seen.session.status, seen.session.spec
+    seconds = spec.resume.timeout_seconds
+    there = seen.condition("ExecutorReady")
+    asked = [status.intent.at if status.intent else None]
+    asked += [there.last_transition_time if there is not None and there.is_true else None]
+    dues = [due for due in (after(each, seconds) for each in asked) if due is not None]
+    until = f"; its time is over {_when(max(dues), seen.now)}" if dues else ""
+    if dues and max(dues) <= seen.now:
+        until = "; that time is over, and the outcome is about to be written"
+    return f"It waits for the agent's answer, {seconds} seconds at most{until}."
 
 
 def _silence(seen: Seen) -> Iterator[str]:
@@ -189,15 +248,18 @@ def _silence(seen: Seen) -> Iterator[str]:
         )
 
 
-def _starting(seen: Seen) -> Iterator[str]:
+def _starting(seen: Seen) -> str:
+    """agentctl's own start is what has a limit of time; before it begins there is none."""
+    goes_on = "It goes on with the next step as soon as the one before is done."
     seconds = seen.session.spec.lifecycle.start_timeout_seconds
+    agentctl = seen.executors("AgentctlReady")
     began = seen.executor.status.started_at if seen.executor else None
-    due = after(began or seen.session.status.started_at, seconds)
-    until = f", which is {_when(due, seen.now)}" if due is not None else ""
-    yield (
-        "It goes on with the next step as soon as the one before is done. A start that stands "
-        f"still fails after {seconds} seconds{until}; each step that is reached begins that time "
-        "anew."
+    due = after(began, seconds)
+    if due is None or (agentctl is not None and agentctl.is_true):
+        return goes_on
+    return (
+        f"{goes_on} An agentctl that never answers has {seconds} seconds; they are over "
+        f"{_when(due, seen.now)}."
     )
 
 
@@ -217,6 +279,8 @@ def _without_agent(seen: Seen) -> Iterator[str]:
 def _draining(seen: Seen) -> Iterator[str]:
     executor = seen.executor
     if executor is None or not executor.spec.drain:
+        return
+    if seen.session.status.is_agent_running is False:
         return
     draining = seen.executors("Draining")
     began = draining.last_transition_time if draining is not None and draining.is_true else None

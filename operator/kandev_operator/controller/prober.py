@@ -181,11 +181,14 @@ class Prober:
         self._count(answer.value)
         before = follower.probe
         first = before.failing_since if before.answer is not Answer.WELL else None
+        message = translate.cut(error.message)
+        again = (before.answer, before.message) == (answer, message)
         seen = replace(
             before,
             answer=answer,
             failing_since=first or self._clock(),
-            message=translate.cut(error.message),
+            message=message,
+            steady_since=(before.steady_since or self._clock()) if again else None,
         )
         self._publish(uid, follower, seen)
 

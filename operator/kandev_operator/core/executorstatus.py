@@ -27,7 +27,7 @@ from kandev_operator.api.reasons import (
 from kandev_operator.api.timestamps import moment, rfc3339
 from kandev_operator.core import failures, stored
 from kandev_operator.core.actions import Action
-from kandev_operator.core.observed import Answer, ExecutorObserved
+from kandev_operator.core.observed import Answer, ExecutorObserved, Probe
 from kandev_operator.core.occupancy import Occupancy
 from kandev_operator.core.probes import Health
 from kandev_operator.core.verdict import Notice, Plan
@@ -37,6 +37,10 @@ RIDING: Final = frozenset({"last_seen_at"})
 
 STANDSTILL: Final = timedelta(seconds=10)
 """Healthy progress of a start rides on the next real news for at most this long."""
+
+
+_WORDED: Final = frozenset({"Ready", "AgentctlReady", "Reconciling", "Stalled"})
+"""Conditions that hand on the words of a failed look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +62,38 @@ def plan(o: ExecutorObserved, held: Occupancy, life: Life, now: datetime) -> Pla
     actions = (*held.actions, *life.actions)
     if not differs(o.executor.status, new):
         return Plan(actions=actions, requeue=life.requeue)
+    if _only_words_differ(o, new):
+        left = _until_steady(o.probe, now)
+        if left is None or left > timedelta(0):
+            return Plan(actions=actions, requeue=_sooner(left, life.requeue))
     wait = _may_wait(o.executor.status, new, now)
     if wait is not None:
-        soonest = wait if life.requeue is None else min(wait, life.requeue)
-        return Plan(actions=actions, requeue=soonest)
+        return Plan(actions=actions, requeue=_sooner(wait, life.requeue))
     return Plan(actions=actions, status=new, requeue=life.requeue, notices=_notices(o, new, life))
+
+
+def _sooner(one: timedelta | None, other: timedelta | None) -> timedelta | None:
+    return min((each for each in (one, other) if each is not None), default=None)
+
+
+def _only_words_differ(o: ExecutorObserved, new: ExecutorStatus) -> bool:
+    """The same failure, told otherwise: refused, then no answer in time, then a certificate."""
+    if o.probe.answer in (Answer.NOT_TRIED, Answer.WELL):
+        return False
+    return _wordless(o.executor.status) == _wordless(new)
+
+
+def _wordless(status: ExecutorStatus) -> ExecutorStatus:
+    told = tuple(
+        each.replacing(message="") if each.type in _WORDED else each for each in status.conditions
+    )
+    return _solid(status).replacing(conditions=told, error_message=None)
+
+
+def _until_steady(probe: Probe, now: datetime) -> timedelta | None:
+    """How long the newest words of a failure have yet to last to be worth a write of their own;
+    None: nobody knows whether they last."""
+    return None if probe.steady_since is None else probe.steady_since + STANDSTILL - now
 
 
 def _may_wait(old: ExecutorStatus, new: ExecutorStatus, now: datetime) -> timedelta | None:

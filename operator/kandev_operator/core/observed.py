@@ -191,6 +191,8 @@ class Probe:
     """First failure since the last good answer, as far as this operator has seen."""
     last_seen: datetime | None = None
     message: str = ""
+    steady_since: datetime | None = None
+    """Since when it is known to fail in these very words; None after one look that did."""
     report: AgentctlReport | None = None
     """The newest good report; older than the newest look when that failed."""
     is_checked: bool = False

@@ -95,16 +95,17 @@ def _silent(executor: Executor, probe: Probe, limits: Limits, now: datetime) -> 
     said = f"agentctl at {executor.status.agentctl_url} does not answer."
     if unhealthy:
         said = f"agentctl at {executor.status.agentctl_url} answers that it is not well."
+    said = f"{said} {probe.message}".strip()
     if left > timedelta(0):
         return Health(UNKNOWN, reason, said, look_again=left)
-    return Health(FALSE, reason, f"{said} {probe.message}".strip(), is_error=True)
+    return Health(FALSE, reason, said, is_error=True)
 
 
 def _never_answered(executor: Executor, probe: Probe, limits: Limits, now: datetime) -> Health:
     began = executor.status.started_at
     left = limits.start if began is None else moment(began) + limits.start - now
     if left > timedelta(0):
-        said = "agentctl has not answered yet."
+        said = f"agentctl has not answered yet. {probe.message}".strip()
         return Health(UNKNOWN, AgentctlReadyReason.STARTING, said, look_again=left)
     where = executor.status.agentctl_url or "its address"
     said = (

@@ -20,7 +20,7 @@ from kandev_operator.api.reasons import (
     is_documented,
 )
 from kandev_operator.api.session import SessionState
-from kandev_operator.core import binding, stored
+from kandev_operator.core import binding, ladder, stored
 from kandev_operator.core.ladder import Resumability
 from kandev_operator.core.observed import AgentPhase, SessionObserved
 from kandev_operator.core.verdict import Verdict
@@ -79,7 +79,15 @@ def _agent_ready(o: SessionObserved, told: Told) -> tuple[str, str, str]:
         return TRUE, AgentReadyReason.AGENT_READY, "The agent is idle and waits for a prompt."
     if live is not None:
         return FALSE, AgentReadyReason.TURN_RUNNING, "The agent works on a prompt."
+    if not _was_started(o):
+        return FALSE, AgentReadyReason.NOT_STARTED, verdict.message
     return FALSE, AgentReadyReason.AGENT_NOT_RUNNING, verdict.message
+
+
+def _was_started(o: SessionObserved) -> bool:
+    """Whether an agent of this session ever ran, or was tried to be run."""
+    tried = o.own_report is not None and bool(o.own_report.operations)
+    return tried or ladder.has_conversation(o) or (o.session.status.attempt or 0) > 1
 
 
 def _executor_ready(o: SessionObserved, verdict: Verdict) -> tuple[str, str, str]:

@@ -195,9 +195,13 @@ CASES = [
     Case(
         "starting",
         not_running("WaitingForExecutor", "", reconciling("WaitingForExecutor")),
-        ["fails after 600 seconds, which is in 9 minutes", "Nothing: the operator is at it."],
+        ["never answers has 600 seconds; they are over in 9 minutes", "the operator is at it."],
         status={"state": "STARTING", "isAgentRunning": False},
-        executor={"startedAt": at(minutes=1), "state": "starting"},
+        executor={
+            "startedAt": at(minutes=1),
+            "state": "starting",
+            "conditions": [condition("AgentctlReady", "Unknown", "Starting")],
+        },
     ),
     Case(
         "being resumed",

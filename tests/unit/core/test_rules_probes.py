@@ -25,7 +25,7 @@ from kandev_operator.api.timestamps import rfc3339
 from kandev_operator.core import probes
 from kandev_operator.core.observed import Answer, ExecutorObserved, FailureSeen, Found
 from kandev_operator.core.probes import Limits
-from plans import decide_on, done, said, truth, waits, with_executor_status, written
+from plans import condition, decide_on, done, said, truth, waits, with_executor_status, written
 
 LIMITS = Limits(start=timedelta(seconds=600), grace=timedelta(seconds=60))
 NEVER = an_executor_status(boot_id=None, agentctl="Unknown", started_at=rfc3339(ago(100)))
@@ -109,6 +109,72 @@ def test_an_error_of_agentctl_is_over_when_it_answers() -> None:
     plan = decide_on(replace(o, probe=a_probe()))
     assert said(plan) == "ready True/AgentctlReady"
     assert written(plan).error_message is None
+
+
+# ---- the newest words of a failure ------------------------------------------------------
+
+REFUSED, NO_CERTIFICATE = "connection refused", "certificate verify failed"
+
+
+def failing(message: str, steady_for: float | None, answer: Answer = Answer.UNREACHABLE) -> Any:
+    steady = None if steady_for is None else ago(steady_for)
+    return a_probe(None, answer=answer, message=message, failing_since=ago(50), steady_since=steady)
+
+
+def begun(status: ExecutorStatus = NEVER) -> ExecutorObserved:
+    """An executor whose status tells already that it has not answered."""
+    o = looked(failing("", None), status)
+    return with_executor_status(o, decide_on(o).status)
+
+
+def test_a_failure_that_lasts_is_told_while_there_is_still_time() -> None:
+    o = begun()
+    once = decide_on(replace(o, probe=failing(REFUSED, None)))
+    assert (once.status, waits(once)) == (None, 500), "it may be over with the next look"
+    twice = decide_on(replace(o, probe=failing(REFUSED, 4)))
+    assert (twice.status, waits(twice)) == (None, 6)
+    lasting = decide_on(replace(o, probe=failing(REFUSED, 10)))
+    assert said(lasting) == "starting Unknown/Starting at work"
+    assert REFUSED in condition(lasting, "AgentctlReady").message
+    assert written(lasting).error_message is None
+    told = with_executor_status(replace(o, probe=failing(REFUSED, 10)), lasting.status)
+    assert decide_on(told).status is None
+
+
+def test_words_that_change_with_every_look_cost_no_write() -> None:
+    o = begun()
+    for message in (REFUSED, NO_CERTIFICATE) * 3:
+        assert decide_on(replace(o, probe=failing(message, None))).status is None
+
+
+def test_the_newest_words_take_the_place_of_the_earlier() -> None:
+    o = replace(begun(), probe=failing(REFUSED, 20))
+    o = with_executor_status(o, decide_on(o).status)
+    later = decide_on(replace(o, probe=failing(NO_CERTIFICATE, 10)))
+    assert NO_CERTIFICATE in condition(later, "AgentctlReady").message
+    assert REFUSED not in condition(later, "AgentctlReady").message
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [
+        pytest.param(an_executor_status(), Answer.UNREACHABLE, id="lost, within the grace time"),
+        pytest.param(NEVER, Answer.INCOMPATIBLE, id="an error already"),
+    ],
+)
+def test_other_words_ride_wherever_it_fails(status: ExecutorStatus, answer: Answer) -> None:
+    o = looked(failing(REFUSED, None, answer), status)
+    o = with_executor_status(o, decide_on(o).status)
+    assert decide_on(replace(o, probe=failing(NO_CERTIFICATE, 9, answer))).status is None
+    lasting = decide_on(replace(o, probe=failing(NO_CERTIFICATE, 10, answer)))
+    assert NO_CERTIFICATE in condition(lasting, "AgentctlReady").message
+
+
+def test_news_is_not_held_up_by_words_that_may_pass() -> None:
+    o = begun()
+    refused = decide_on(replace(o, probe=failing("who are you", None, Answer.UNAUTHENTICATED)))
+    assert said(refused) == "error False/AuthenticationFailed at work"
+    assert said(decide_on(replace(o, probe=a_probe()))) == "ready True/AgentctlReady"
 
 
 # ---- answers that name their reason -----------------------------------------------------

@@ -28,7 +28,7 @@ from kandev_operator.core import status as rendering
 from kandev_operator.core.actions import SendFirstPrompt
 from kandev_operator.core.observed import Found, Missing, SessionObserved, TurnSeen
 from plans import action, condition, decide, done, said, truth, waits, with_status, written
-from situations import gone, under_way
+from situations import NOTHING_YET, gone, under_way
 
 
 def stored() -> SessionObserved:
@@ -37,6 +37,33 @@ def stored() -> SessionObserved:
     status = a_status(resume_token_ref=a_token_ref(), first_prompt=first)
     seen = session_observed(a_session(prompt="Go", status=status))
     return with_status(seen, decide(seen).status)
+
+
+# ---- an agent that never was ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("o", "expected"),
+    [
+        pytest.param(
+            session_observed(a_session(), task=Missing(), report=None, executor=Missing()),
+            "False/NotStarted",
+            id="nothing was begun",
+        ),
+        pytest.param(
+            replace(gone(**NOTHING_YET, phase="none"), task=Missing()),
+            "False/AgentNotRunning",
+            id="it was started, and kept nothing",
+        ),
+        pytest.param(replace(gone(), task=Missing()), "False/AgentNotRunning", id="it lived"),
+    ],
+)
+def test_an_agent_that_was_never_started_is_not_said_to_be_gone(
+    o: SessionObserved, expected: str
+) -> None:
+    plan = decide(o)
+    assert truth(plan, "Ready") == "False/TaskMissing"
+    assert truth(plan, "AgentReady") == expected
 
 
 # ---- what is worth a write --------------------------------------------------------------
