@@ -11,12 +11,19 @@ Words in a prompt steer the turn:
   write NAME      a tool call that writes the file NAME into the session's folder
   permission      a tool call that asks first (writes permitted.txt, or the NAME of `write`)
   think           one thought before the answer
+  plan:           a plan, told twice: before the work, and when it is done
+  mode: NAME      the agent changes its mode by itself
+  read: PATH      asks the client for a text file and says what is in it
+  put: PATH       asks the client to write the prompt into a text file
+  terminal: LINE  has the client run a shell line; says how it ended and what it wrote
+  background: LINE  the same, but leaves it running
   crash now       the process ends in the middle of the turn, with exit code 3
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import signal
@@ -33,6 +40,7 @@ from typing import Any, NoReturn
 sys.path.insert(0, str(Path(__file__).absolute().parent.parent))
 
 from fakes.scripted import options as told
+from fakes.scripted.offers import Offers
 from fakes.scripted.store import Store
 from fakes.scripted.turns import Turns, crash, now
 from fakes.scripted.wire import (
@@ -56,6 +64,7 @@ class Agent:
         folder = Path(os.environ.get("HOME", ".")) / ".acp-agent" / "sessions"
         self.wire, self.store = Wire(options), Store(folder, options.save_delay)
         self.turns = Turns(options, self.wire, self.store)
+        self.offers = Offers(options)
         self.open: dict[str, Json] = {}
         self.authenticated = not options.auth_required
         self.handlers: dict[str, Callable[[Json, Any], Answer]] = {
@@ -68,6 +77,9 @@ class Agent:
             "session/prompt": self.prompt,
             "session/cancel": self.cancel,
         }
+        for method in ("set_mode", "set_config_option", "set_model"):
+            name = f"session/{method}"
+            self.handlers[name] = functools.partial(self.choose, name)
         for method in ("load", "resume", "list"):
             if getattr(options, f"no_{method}"):
                 del self.handlers[f"session/{method}"]
@@ -122,14 +134,17 @@ class Agent:
             "protocolVersion": self.options.protocol_version,
             "agentCapabilities": {
                 "loadSession": "session/load" in self.handlers,
-                "promptCapabilities": {"image": False, "audio": False, "embeddedContext": False},
-                "mcpCapabilities": {"http": False, "sse": False},
+                "promptCapabilities": self.takes("image", "audio", "embeddedContext"),
+                "mcpCapabilities": self.takes("http", "sse"),
                 "sessionCapabilities": kept,
             },
             "agentInfo": {"name": "acp-agent", "title": "Scripted agent", "version": "1.0.0"},
             "authMethods": [login] if self.options.auth_required else [],
         }
         return result, ()
+
+    def takes(self, *kinds: str) -> Json:
+        return {kind: kind in self.options.takes.split(",") for kind in kinds}
 
     def authenticate(self, params: Json, _: Any) -> Answer:
         self.authenticated = True
@@ -144,7 +159,8 @@ class Agent:
         session = self.begin(self.options.new_id or str(uuid.uuid4()), params.get("cwd"))
         if self.options.save_new:
             self.store.write(session)
-        return {"sessionId": session["sessionId"]}, commands(session["sessionId"])
+        session_id = session["sessionId"]
+        return {"sessionId": session_id, **self.offers.told(session_id)}, commands(session_id)
 
     def begin(self, session_id: str, cwd: Any) -> Json:
         if not (isinstance(cwd, str) and os.path.isabs(cwd)):
@@ -200,9 +216,9 @@ class Agent:
 
     def returned(self, session: Json) -> tuple[Json, tuple[Json, ...]]:
         session_id = session["sessionId"]
-        result: Json = {}
+        result: Json = self.offers.told(session_id)
         if self.options.resume_id:
-            result = {"sessionId": session_id, "_meta": {"sessionId": session_id}}
+            result |= {"sessionId": session_id, "_meta": {"sessionId": session_id}}
         return result, commands(session_id)
 
     def replay(self, session: Json) -> Iterator[Json]:
@@ -241,6 +257,9 @@ class Agent:
             raise RefusedError(-32602, message, {"sessionId": session_id})
         self.turns.start(session, request_id, text_of(params.get("prompt") or ()))
         return None
+
+    def choose(self, method: str, params: Json, _: Any) -> Answer:
+        return self.offers.choose(method, params), ()
 
     def cancel(self, params: Json, _: Any) -> Answer:
         self.turns.cancel(str(params.get("sessionId")))

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from kandev_operator.agentctl import report, stream, workspace
+from kandev_operator.agentctl import choices, report, stream, workspace
 from kandev_operator.agentctl.auth import Authenticator, Denied
 from kandev_operator.agentctl.checks import Checks, answer, read_body
 from kandev_operator.agentctl.clock import now
@@ -28,6 +28,8 @@ from kandev_operator.contract import paths
 from kandev_operator.contract.agent import (
     AgentAnswer,
     AgentSpec,
+    CancelAnswer,
+    CancelRequest,
     PermissionAnswer,
     PromptAnswer,
     PromptRequest,
@@ -132,10 +134,12 @@ class Face:
         return answer(accepted, 202)
 
     async def cancel(self, request: Request) -> Response:
-        self._checks.fence(self._checks.caller(request, Scope.PROMPT))
-        reply = self._engine.dispatch(ev.CancelAsked(now()))
-        turn_id = reply.turn_id if isinstance(reply, fx.CancelReply) else None
-        return JSONResponse({"turn_id": turn_id}, 202)
+        claims = self._checks.caller(request, Scope.PROMPT)
+        body = await read_body(request, CancelRequest)
+        self._checks.fence(claims)
+        reply = self._engine.dispatch(ev.CancelAsked(now(), body.prompt_id))
+        assert isinstance(reply, fx.CancelReply)
+        return answer(CancelAnswer(turn_id=reply.turn_id, fate=reply.fate), 202)
 
     async def list_permissions(self, request: Request) -> Response:
         self._checks.fence(self._checks.caller(request, Scope.READ))
@@ -195,6 +199,7 @@ def build(engine: Engine, authenticator: Authenticator) -> Starlette:
         Route(paths.PERMISSIONS + "/{permission_id}", face.answer_permission, methods=["POST"]),
         Route(paths.STATUS, face.status, methods=["GET"]),
         Route(paths.EVENTS, face.events, methods=["GET"]),
+        *choices.routes(engine, Checks(engine, authenticator)),
         *workspace.routes(engine, Checks(engine, authenticator)),
     ]
     handlers: dict[Any, Callable[[Request, Exception], Any]] = {

@@ -20,7 +20,15 @@ from pydantic import ValidationError
 from kandev_operator.agentctl import verdicts
 from kandev_operator.agentctl.transport import JsonLines
 from kandev_operator.agentctl.verdicts import Fault, Listing
-from kandev_operator.contract.status import AgentInfo, Capabilities, Failure, FailureCode
+from kandev_operator.contract.status import (
+    AgentInfo,
+    AuthMethod,
+    Capabilities,
+    Failure,
+    FailureCode,
+    McpCapabilities,
+    PromptCapabilities,
+)
 
 MAX_PAGES: Final = 200
 MAX_ID: Final = 64 * 1024
@@ -49,6 +57,7 @@ class Bridge:
         self._asked: dict[str, asyncio.Future[str | None]] = {}
         self._asked_count = 0
         self._last_update = 0.0
+        self._logins: tuple[AuthMethod, ...] = ()
         self._connection = Connection(self._handle, transport)
 
     # ---- what we ask -------------------------------------------------------------------
@@ -99,8 +108,13 @@ class Bridge:
         load = bool(abilities and abilities.load_session)
         sessions = abilities.session_capabilities if abilities else None
         resume = sessions is not None and sessions.resume is not None
-        methods = [getattr(m, "root", m) for m in told.auth_methods or ()]
         info = told.agent_info
+        prompts = abilities.prompt_capabilities if abilities else None
+        servers = abilities.mcp_capabilities if abilities else None
+        self._logins = tuple(
+            AuthMethod(id=m.id[:200], name=m.name[:200], description=(m.description or "")[:500])
+            for m in (told.auth_methods or ())[:20]
+        )
         return Capabilities(
             supports_session_resume=load or resume,
             supports_workspace_only=True,
@@ -109,25 +123,37 @@ class Bridge:
             load_session=load,
             resume_session=resume,
             list_sessions=sessions is not None and sessions.list is not None,
-            auth_methods=tuple(str(getattr(m, "id", ""))[:200] for m in methods[:20]),
+            auth_methods=tuple(way.id for way in self._logins),
+            logins=self._logins,
+            # What is not declared is declared not to be there.
+            prompt=PromptCapabilities(
+                image=bool(prompts and prompts.image),
+                audio=bool(prompts and prompts.audio),
+                embedded_context=bool(prompts and prompts.embedded_context),
+            ),
+            mcp=McpCapabilities(
+                http=bool(servers and servers.http), sse=bool(servers and servers.sse)
+            ),
         )
 
-    async def new(self, cwd: str, mcp_servers: tuple[dict[str, Any], ...]) -> str:
-        """Open a new conversation; gives the agent's id of it."""
+    async def new(
+        self, cwd: str, mcp_servers: tuple[dict[str, Any], ...]
+    ) -> tuple[str, dict[str, Any]]:
+        """Open a new conversation; gives the agent's id of it, and its whole answer."""
         answer = await self._request("session_new", {"cwd": cwd, "mcpServers": list(mcp_servers)})
         found = _told_id(answer)
         if found is None:
             message = "session/new was answered without a usable session id"
             raise Fault(Failure(code=FailureCode.AGENT_ERROR, message=message))
-        return found
+        return found, answer
 
     async def come_back(
         self, method: str, token: str, cwd: str, mcp_servers: tuple[dict[str, Any], ...]
-    ) -> str:
+    ) -> tuple[str, dict[str, Any]]:
         """session/resume or session/load; gives the id that is current from now on."""
         params = {"sessionId": token, "cwd": cwd, "mcpServers": list(mcp_servers)}
         answer = await self._request(method, params)
-        return _told_id(answer) or token
+        return _told_id(answer) or token, answer if isinstance(answer, dict) else {}
 
     async def listing(self, token: str, cwd: str) -> Listing:
         """What the agent's own list, page by page, says about a conversation."""
@@ -158,13 +184,24 @@ class Bridge:
                 return
             await asyncio.sleep(max(POLL, quiet - since))
 
-    async def prompt(self, token: str, content: tuple[dict[str, Any], ...]) -> str:
-        """Hand a prompt over and wait for the end of its turn; gives the stop reason."""
+    async def choose(self, method: str, token: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Have the agent make a choice among what it offers; gives its answer."""
+        answer = await self._ask(method, {"sessionId": token, **params})
+        return answer if isinstance(answer, dict) else {}
+
+    async def prompt(
+        self, token: str, content: tuple[dict[str, Any], ...]
+    ) -> tuple[str, dict[str, Any] | None]:
+        """Hand a prompt over and wait for the end of its turn; the stop reason and the usage."""
         answer = await self._request(
             "session_prompt", {"sessionId": token, "prompt": list(content)}
         )
-        reason = answer.get("stopReason") if isinstance(answer, dict) else None
-        return reason if isinstance(reason, str) else "unknown"
+        told = answer if isinstance(answer, dict) else {}
+        reason, usage = told.get("stopReason"), told.get("usage")
+        return (
+            reason if isinstance(reason, str) else "unknown",
+            usage if isinstance(usage, dict) else None,
+        )
 
     async def cancel(self, token: str) -> None:
         await self._connection.send_notification(
@@ -177,13 +214,24 @@ class Bridge:
         await self._connection.close()
 
     async def _request(self, method: str, params: dict[str, Any]) -> Any:
+        return await self._ask(AGENT_METHODS[method], params)
+
+    async def _ask(self, method: str, params: dict[str, Any]) -> Any:
         try:
-            return await self._connection.send_request(AGENT_METHODS[method], params)
+            return await self._connection.send_request(method, params)
         except RequestError as error:
             failure = verdicts.failure_of(
                 error.code, self._hide(str(error)), self._bare(error.data)
             )
-            raise Fault(failure) from None
+            raise Fault(self._with_logins(failure)) from None
+
+    def _with_logins(self, failure: Failure) -> Failure:
+        """A login that is wanted is told with the ways in which the agent says it can be had."""
+        if failure.code != FailureCode.AUTHENTICATION_REQUIRED or not self._logins:
+            return failure
+        ways = ", ".join(f"{way.name or way.id} [{way.id}]" for way in self._logins)
+        told = f"{failure.message} (ways to log in: {ways})"
+        return failure.model_copy(update={"message": told[: verdicts.MESSAGE_CHARS]})
 
     def _bare(self, data: Any) -> Any:
         """The error's data with secrets hidden in its words."""

@@ -31,7 +31,7 @@ from kandev_operator.contract.status import Exit, JournalState, Operation
 
 log = logging.getLogger("kandev.agentctl")
 
-MUST_BE_KEPT: Final = (ev.StartAsked, ev.PromptAsked)
+MUST_BE_KEPT: Final = (ev.StartAsked, ev.PromptAsked, ev.SettingAsked)
 """Events of a caller that are refused unless their stores are kept. A newer term or epoch that
 found no room is kept with the next of these at the latest, and so before anything acts on it; a
 stop works with any journal."""
@@ -68,7 +68,7 @@ class Engine:
         self.state = State(term=term)
         self._group: asyncio.TaskGroup | None = None
         self._execution: Execution | None = None
-        self._timers: dict[ev.Timer, asyncio.TimerHandle] = {}
+        self._timers: dict[tuple[ev.Timer, str], asyncio.TimerHandle] = {}
         self._rang = asyncio.Event()
         self.closing = asyncio.Event()
         self.ended = asyncio.Event()
@@ -145,7 +145,13 @@ class Engine:
         self.redactor.learn_env(spec.env)
         try:
             reply = self.dispatch(
-                ev.Configured(now(), spec.profile_hash, spec.permission_policy, execution_id)
+                ev.Configured(
+                    now(),
+                    spec.profile_hash,
+                    spec.permission_policy,
+                    execution_id,
+                    spec.permission_timeout_seconds,
+                )
             )
         except Rejected:
             self.spec = before
@@ -250,6 +256,8 @@ class Engine:
                 execution.send(act)
             case fx.CancelTurn():
                 execution.cancel(act)
+            case fx.Choose():
+                execution.choose(act)
             case fx.AnswerPermission():
                 execution.answer(act)
             case fx.End():
@@ -294,15 +302,20 @@ class Engine:
                 seconds = patience.cancel_grace
             case ev.Timer.FLUSH:
                 seconds = patience.flush
-            case ev.Timer.START:
+            case ev.Timer.START | ev.Timer.PERMISSION:
                 seconds = act.seconds
             case _:
                 assert_never(act.timer)
-        if (old := self._timers.pop(act.timer, None)) is not None:
+        # One of each timer runs at a time, but every open permission request has its own.
+        place = (act.timer, act.key if act.timer is ev.Timer.PERMISSION else "")
+        if (old := self._timers.pop(place, None)) is not None:
             old.cancel()
-        self._timers[act.timer] = asyncio.get_running_loop().call_later(
-            seconds, lambda: self.tell(ev.TimerFired(now(), act.timer, act.key))
-        )
+
+        def ring() -> None:
+            self._timers.pop(place, None)
+            self.tell(ev.TimerFired(now(), act.timer, act.key))
+
+        self._timers[place] = asyncio.get_running_loop().call_later(seconds, ring)
 
     # ---- life --------------------------------------------------------------------------
 

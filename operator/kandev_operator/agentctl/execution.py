@@ -19,16 +19,12 @@ from kandev_operator.agentctl import orphans
 from kandev_operator.agentctl.clock import now
 from kandev_operator.agentctl.machine import effects as fx
 from kandev_operator.agentctl.machine import events as ev
+from kandev_operator.agentctl.opening import Opening
 from kandev_operator.agentctl.process import AgentProcess, LaunchFailed, environment
 from kandev_operator.agentctl.redaction import Redactor
 from kandev_operator.agentctl.settings import Settings
 from kandev_operator.agentctl.transport import JsonLines, Oversize
-from kandev_operator.agentctl.verdicts import (
-    METHOD_NOT_FOUND,
-    Fault,
-    Listing,
-    is_definitely_gone,
-)
+from kandev_operator.agentctl.verdicts import Fault
 from kandev_operator.contract.agent import AgentSpec
 from kandev_operator.contract.status import Capabilities, Exit, Failure, FailureCode
 
@@ -220,13 +216,17 @@ class Execution:
     def open(self, act: fx.Open) -> None:
         self._spawn(self._open(act))
 
+    def _opening(self, bridge: "Bridge") -> Opening:
+        verified, patience = self._place.marker_verified, self._settings.patience
+        return Opening(bridge, self._capabilities, self.cwd, verified, patience)
+
     async def _open(self, act: fx.Open) -> None:
         process, bridge = self.process, self._bridge
         if process is None or bridge is None:
             return
         try:
             async with asyncio.timeout(act.timeout):
-                method, token = await self._conversation(bridge, act)
+                method, token, answer = await self._opening(bridge).open(act)
         except TimeoutError:
             message = f"the conversation was not open within {act.timeout:g} s"
             failure = Failure(code=FailureCode.TIMED_OUT, message=message)
@@ -236,41 +236,10 @@ class Execution:
             await self._connection_lost(process)
             return
         else:
-            self._tell(ev.Opened(now(), self.execution_id, act.operation_id, method, token))
+            told = ev.Opened(now(), self.execution_id, act.operation_id, method, token, answer)
+            self._tell(told)
             return
         self._tell(ev.OpenFailed(now(), self.execution_id, act.operation_id, failure))
-
-    async def _conversation(self, bridge: "Bridge", act: fx.Open) -> tuple[str, str]:
-        if act.mode == "new" or act.token is None:
-            return "session/new", await bridge.new(self.cwd, act.mcp_servers)
-        can = self._capabilities
-        if not (can.resume_session or can.load_session):
-            message = "the agent declares neither session/resume nor session/load"
-            raise Fault(Failure(code=FailureCode.RESUME_UNSUPPORTED, message=message))
-        method = "session_resume" if can.resume_session else "session_load"
-        try:
-            try:
-                token = await bridge.come_back(method, act.token, self.cwd, act.mcp_servers)
-            except Fault as fault:
-                if fault.failure.agent_code != METHOD_NOT_FOUND or not can.load_session:
-                    raise
-                method = "session_load"  # it declares what it cannot do
-                token = await bridge.come_back(method, act.token, self.cwd, act.mcp_servers)
-        except Fault as fault:
-            raise Fault(await self._judge(bridge, fault.failure, act.token)) from None
-        wait = self._settings.patience
-        await bridge.settle(wait.quiet, wait.settle)
-        return method.replace("_", "/"), token
-
-    async def _judge(self, bridge: "Bridge", failure: Failure, token: str) -> Failure:
-        """Ask the agent's own list whether the conversation is gone or only failed."""
-        listing = Listing.NONE
-        if self._capabilities.list_sessions:
-            listing = await bridge.listing(token, self.cwd)
-        verified = self._place.marker_verified
-        if is_definitely_gone(failure, listing, marker_verified=verified):
-            return failure.model_copy(update={"code": FailureCode.SESSION_NOT_FOUND})
-        return failure
 
     # ---- turns -------------------------------------------------------------------------
 
@@ -283,13 +252,13 @@ class Execution:
         if process is None or bridge is None:
             return
         try:
-            reason = await bridge.prompt(act.token, act.content)
+            reason, usage = await bridge.prompt(act.token, act.content)
         except Fault as fault:
             self._tell(ev.TurnFailed(now(), self.execution_id, act.turn_id, fault.failure))
         except ConnectionError:
             await self._connection_lost(process)
         else:
-            self._tell(ev.TurnAnswered(now(), self.execution_id, act.turn_id, reason))
+            self._tell(ev.TurnAnswered(now(), self.execution_id, act.turn_id, reason, usage))
         finally:
             self._turn_ended_at = time.monotonic()
             self._turn_over.set()
@@ -303,6 +272,30 @@ class Execution:
                 await self._bridge.cancel(act.token)
             except ConnectionError:
                 return  # it is gone or going, which `run` tells
+
+    def choose(self, act: fx.Choose) -> None:
+        self._spawn(self._choose(act))
+
+    async def _choose(self, act: fx.Choose) -> None:
+        process, bridge = self.process, self._bridge
+        if process is None or bridge is None:
+            return
+        limit = self._settings.patience.choice
+        try:
+            async with asyncio.timeout(limit):
+                answer = await bridge.choose(act.method, act.token, act.params)
+        except TimeoutError:
+            message = f"{act.method} was not answered within {limit:g} s"
+            failure = Failure(code=FailureCode.TIMED_OUT, message=message)
+        except Fault as fault:
+            failure = fault.failure
+        except ConnectionError:
+            await self._connection_lost(process)
+            return
+        else:
+            self._tell(ev.SettingAnswered(now(), self.execution_id, act.operation_id, answer))
+            return
+        self._tell(ev.SettingFailed(now(), self.execution_id, act.operation_id, failure))
 
     def answer(self, act: fx.AnswerPermission) -> None:
         if self._bridge is not None:

@@ -5,7 +5,7 @@ The resume token's value is shown to scope control alone; everybody else sees it
 
 from kandev_operator.agentctl.engine import Engine
 from kandev_operator.agentctl.machine.permissions import describe
-from kandev_operator.agentctl.machine.tables import ALIVE
+from kandev_operator.agentctl.machine.tables import ALIVE, OPEN
 from kandev_operator.agentctl.machine.tokens import digest
 from kandev_operator.contract.agent import Permission, PromptFate
 from kandev_operator.contract.status import (
@@ -71,6 +71,7 @@ def status(engine: Engine, *, shows_token: bool) -> StatusReport:
             PromptRecord(prompt_id=p.prompt_id, fate=p.fate, reason=p.reason) for p in state.prompts
         ),
         permissions=len(state.permissions),
+        conversation=state.conversation if state.status in OPEN else None,
         details={"updates_replayed": state.replayed, "updates_stray": state.stray},
     )
 

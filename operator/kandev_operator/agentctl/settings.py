@@ -19,6 +19,7 @@ class Patience:
     initialize: float = 60.0
     probe_idle: float = 120.0
     cancel_grace: float = 30.0
+    choice: float = 30.0
     flush: float = 0.1
     quiet: float = 0.3
     """No replayed update for so long: the replay is over."""
@@ -53,6 +54,7 @@ PATIENCE_HELP = {
     "initialize": "how long the agent may take to answer initialize",
     "probe_idle": "how long a probed agent that nobody starts is kept",
     "cancel_grace": "how long a cancelled turn may take to end",
+    "choice": "how long the agent may take to change a mode or a config option",
     "quiet": "silence after which a replay counts as over",
     "after_turn": "how long an answered turn may take to be stored before a planned end",
     "owner_period": "how often the claim on the state folder is renewed",

@@ -93,6 +93,14 @@ class AgentProfileSpec(Model):
         description="What happens when the agent asks whether it may run a command or change a "
         f"file. {listed(PermissionPolicy)}",
     )
+    permission_timeout_seconds: int | None = Field(
+        default=None,
+        ge=1,
+        le=604_800,
+        description="How long a permission request may wait for an answer. Nobody allowed it by "
+        "then: it is refused, and the agent goes on as after any refusal. Absent: it waits until "
+        "its turn is over. Matters with policy Ask only.",
+    )
     mcp_servers: tuple[McpServer, ...] = Field(
         default=(),
         max_length=32,

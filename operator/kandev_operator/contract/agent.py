@@ -40,6 +40,8 @@ class AgentSpec(Wire):
     cwd: str | None = None
     """Absolute path; the workspace where absent. The same for the session's whole life."""
     permission_policy: PermissionPolicy = PermissionPolicy.ASK
+    permission_timeout_seconds: Annotated[float | None, Field(gt=0, le=604_800)] = None
+    """A request that nobody answered for so long is refused; absent: it stays open."""
     profile_hash: Identifier
 
 
@@ -108,6 +110,25 @@ class PromptAnswer(Wire):
     fate: PromptFate
     position: int = 0
     """Prompts before it in the queue."""
+
+
+class CancelRequest(Wire):
+    """POST `/api/v1/cancel`. Without a body: the turn under way, whichever it is.
+
+    With a `prompt_id`: that prompt alone. One that still waits becomes `not_delivered`, the one
+    being worked on has its turn cancelled, and one whose fate is decided stays as it is.
+    """
+
+    prompt_id: Identifier | None = None
+
+
+class CancelAnswer(Wire):
+    """Answer to POST `/api/v1/cancel`. The turn's end is still the agent's own answer."""
+
+    turn_id: str | None = None
+    """The turn that is being cancelled; absent if none was under way."""
+    fate: PromptFate | None = None
+    """Of the prompt that was named."""
 
 
 class PermissionOption(Wire):

@@ -32,6 +32,10 @@ class Code(StrEnum):
     """No conversation is open, so a prompt or cancel has nobody to go to."""
     OPERATION_CONFLICT = "operation_conflict"
     """Another start is under way; details: its `operation_id`."""
+    NOT_OFFERED = "not_offered"
+    """The agent offers no such mode, option or content; details: what it `offers`."""
+    UNKNOWN_PROMPT = "unknown_prompt"
+    """No prompt of this id was ever accepted."""
     UNKNOWN_PERMISSION = "unknown_permission"
     """No such permission request is open (answered, cancelled, or its agent is gone)."""
     WORKSPACE_IN_USE = "workspace_in_use"
@@ -101,6 +105,8 @@ STATUS_OF: Final[dict[Code, int]] = {
     Code.NO_AGENT: 409,
     Code.AGENT_NOT_RUNNING: 409,
     Code.OPERATION_CONFLICT: 409,
+    Code.NOT_OFFERED: 409,
+    Code.UNKNOWN_PROMPT: 404,
     Code.UNKNOWN_PERMISSION: 404,
     Code.WORKSPACE_IN_USE: 409,
     Code.JOURNAL_UNAVAILABLE: 503,

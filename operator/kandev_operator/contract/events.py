@@ -29,6 +29,8 @@ class EventKind(StrEnum):
     """A prompt's fate changed: {prompt_id, fate, reason}."""
     PERMISSION_REQUESTED = "permission_requested"
     PERMISSION_RESOLVED = "permission_resolved"
+    CONVERSATION = "conversation"
+    """What the agent offers in the open conversation changed: {conversation}, whole."""
     MESSAGE = "message"
     """{message_id, author, kind, text | content, turn_id}; an event with a known message_id
     appends its `text` to that message."""

@@ -12,6 +12,8 @@ STOP: Final = "/api/v1/stop"
 PROMPT: Final = "/api/v1/prompt"
 CANCEL: Final = "/api/v1/cancel"
 PERMISSIONS: Final = "/api/v1/permissions"
+MODE: Final = "/api/v1/mode"
+CONFIG: Final = "/api/v1/config"
 STATUS: Final = "/api/v1/status"
 EVENTS: Final = "/api/v1/events"
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from kandev_operator.contract.agent import PromptFate
+from kandev_operator.contract.conversation import ConversationReport, TurnUsage
 from kandev_operator.contract.wire import Wire
 
 
@@ -103,6 +104,29 @@ class FailureCode(StrEnum):
     """A stop, or a start of a higher epoch, came in between."""
 
 
+class AuthMethod(Wire):
+    """A way to log in that the agent names; the login itself happens outside."""
+
+    id: str
+    name: str = ""
+    description: str = ""
+
+
+class PromptCapabilities(Wire):
+    """What a prompt may hold beside text and links, which every agent takes."""
+
+    image: bool = False
+    audio: bool = False
+    embedded_context: bool = False
+
+
+class McpCapabilities(Wire):
+    """Which MCP servers the agent connects to beside those started as a command."""
+
+    http: bool = False
+    sse: bool = False
+
+
 class Capabilities(Wire):
     """GET `/api/v1/capabilities`. Absent means not known yet, which is not a no."""
 
@@ -115,6 +139,10 @@ class Capabilities(Wire):
     resume_session: bool | None = None
     list_sessions: bool | None = None
     auth_methods: tuple[str, ...] = ()
+    """Their ids; `logins` says more of each."""
+    logins: tuple[AuthMethod, ...] = ()
+    prompt: PromptCapabilities | None = None
+    mcp: McpCapabilities | None = None
     profile_hash: str | None = None
     """Which configuration the answers are about."""
     probed_at: str | None = None
@@ -123,7 +151,7 @@ class Capabilities(Wire):
 
 
 class OperationState(StrEnum):
-    """How far a start or stop operation is."""
+    """How far an operation is."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -131,10 +159,10 @@ class OperationState(StrEnum):
 
 
 class Operation(Wire):
-    """One start or stop, known by its caller's id."""
+    """One start, stop, or change of a mode or config option, known by its caller's id."""
 
     operation_id: str
-    kind: Literal["start", "stop"]
+    kind: Literal["start", "stop", "mode", "config"]
     mode: Literal["new", "resume"] | None = None
     epoch: int | None = None
     state: OperationState
@@ -186,6 +214,7 @@ class EndedTurn(Wire):
     outcome: Literal["completed", "cancelled", "interrupted", "failed"]
     stop_reason: str | None = None
     failure: Failure | None = None
+    usage: TurnUsage | None = None
 
 
 class TokenReport(Wire):
@@ -251,4 +280,6 @@ class StatusReport(Wire):
     """The newest ones, oldest first; those queued are always among them."""
     permissions: int = 0
     """How many permission requests are open."""
+    conversation: ConversationReport | None = None
+    """What the agent offers; only while a conversation is open."""
     details: dict[str, Any] = {}

@@ -72,6 +72,7 @@ class ProfileResolver:
             env=env,
             cwd=cwd,
             permission_policy=PermissionPolicy(seen.profile.spec.permission_policy.value),
+            permission_timeout_seconds=seen.profile.spec.permission_timeout_seconds,
             profile_hash=seen.hash,
         )
 

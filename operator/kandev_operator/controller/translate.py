@@ -5,7 +5,7 @@ are absent, and a resume token is carried in a value whose repr hides it.
 """
 
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Literal
 
 from kandev_operator.clients import errors
 from kandev_operator.contract import status as wire
@@ -45,7 +45,12 @@ def report(told: wire.StatusReport) -> AgentctlReport:
         token=_token(told.token),
         journal_state=told.journal.state.value,
         journal_message=cut(told.journal.message),
-        operations=tuple(_operation(each) for each in told.operations),
+        # What a person chose in the conversation is no business of the operator.
+        operations=tuple(
+            _operation(each, each.kind)
+            for each in told.operations
+            if each.kind == "start" or each.kind == "stop"
+        ),
         turn=TurnSeen(
             prompt_id=told.turn.prompt_id,
             at=told.turn.started_at,
@@ -135,10 +140,10 @@ def _token(told: wire.TokenReport | None) -> TokenSeen | None:
     return TokenSeen(told.value, told.sha256, told.established, told.epoch)
 
 
-def _operation(told: wire.Operation) -> OperationSeen:
+def _operation(told: wire.Operation, kind: Literal["start", "stop"]) -> OperationSeen:
     return OperationSeen(
         operation_id=told.operation_id,
-        kind=told.kind,
+        kind=kind,
         mode=told.mode,
         state=told.state.value,
         ended_at=moment(told.ended_at),

@@ -12,6 +12,7 @@ import shlex
 from pathlib import Path
 
 STAGES = ("initialize", "new", "load", "resume", "prompt")
+CHOICES = ("set_mode", "set_config_option")
 
 FLAGS = {
     "no-load": "does not declare or know session/load",
@@ -31,6 +32,9 @@ FLAGS = {
     "ignore-eof": "lives on after its stdin was closed",
     "escape-child": "starts a child in a session of its own, which lives on (ten minutes at most)",
     "child-keeps-stdout": "with --escape-child: the child holds stdout and stderr open",
+    "modes": "offers the modes build and plan",
+    "config": "offers the options effort (low, high) and web (on or off)",
+    "models": "offers the models small and large, in the older way (session/set_model)",
     "usage": "reports token counts, as an update and with every answer",
 }
 
@@ -76,12 +80,24 @@ def make_parser() -> argparse.ArgumentParser:
         words = f"{words} (default {count})"
         parser.add_argument(f"--{name}", type=int, default=count, metavar="N", help=words)
     add = parser.add_argument
-    add("--exit-at", choices=STAGES, help="the process ends there, with exit code 3")
-    add("--hang-at", choices=STAGES, help="that request is never answered")
+    add("--exit-at", choices=STAGES + CHOICES, help="the process ends there, with exit code 3")
+    add("--hang-at", choices=STAGES + CHOICES, help="that request is never answered")
     add(
         "--load-error",
         metavar="CODE[:MESSAGE[:DETAILS]]",
         help="answers session/load and session/resume with this error; {id} is the session's id",
+    )
+    add(
+        "--takes",
+        metavar="KINDS",
+        default="",
+        help="declares what prompts may hold beside text: image, audio, embeddedContext; and "
+        "which MCP servers it reaches beside commands: http, sse (comma between them)",
+    )
+    add(
+        "--setting-error",
+        metavar="CODE[:MESSAGE]",
+        help="refuses every choice of a mode, option or model with this error",
     )
     add("--new-id", metavar="ID", help="the id of every new session, whatever characters it has")
     add("--resume-id", metavar="ID", help="load and resume answer this new, empty session instead")

@@ -46,6 +46,14 @@ class Turn:
         self.mail.put({})
 
 
+def worth(answer: Json, name: str) -> str:
+    """What an answer of the client comes to, in words."""
+    if "error" in answer:
+        return f"error {answer['error'].get('code')} {answer['error'].get('message')}"
+    result = answer.get("result") or {}
+    return str(result.get(name)) if name else "done"
+
+
 class Turns:
     def __init__(self, options: argparse.Namespace, wire: Wire, store: Store) -> None:
         self.options, self.wire, self.store = options, wire, store
@@ -73,7 +81,7 @@ class Turns:
 
     def answered(self, message: Json) -> None:
         if turn := self.asked.pop(str(message.get("id")), None):
-            turn.mail.put((message.get("result") or {}).get("outcome") or {})
+            turn.mail.put(message)
 
     def run(self, turn: Turn, running: list[Turn]) -> None:
         with self.queues.setdefault(turn.session["sessionId"], threading.Lock()):
@@ -109,6 +117,8 @@ class Turns:
             if turn.cancelled.wait(self.options.tick):
                 return ""
             self.say(turn, f"word{n + 1} ")
+        self.describe(turn)
+        self.use_client(turn)
         wants_tool = re.search(r"\b(permission|write \w)", turn.text)
         if (wants_tool or self.options.permission_then_hang) and not self.tool(turn):
             return ""
@@ -133,6 +143,8 @@ class Turns:
         name = found[1] if found else "permitted.txt"
         call: Json = {"toolCallId": f"call-{uuid.uuid4().hex[:8]}", "title": f"Write {name}"}
         call |= {"kind": "edit", "status": "pending", "rawInput": {"path": name}}
+        path = str(Path(turn.session["cwd"]) / name)
+        call["locations"] = [{"path": path, "line": 1}]
         self.tell(turn, "tool_call", **call)
         allowed = True
         if "permission" in turn.text or self.options.permission_then_hang:
@@ -142,21 +154,70 @@ class Turns:
                 return False
             allowed = str(outcome.get("optionId")).startswith("allow")
         if allowed:
-            (Path(turn.session["cwd"]) / name).write_text(turn.text + "\n")
-        status = "completed" if allowed else "failed"
-        self.tell(turn, "tool_call_update", toolCallId=call["toolCallId"], status=status)
+            Path(path).write_text(turn.text + "\n")
+        done: Json = {"toolCallId": call["toolCallId"], "status": "failed"}
+        if allowed:
+            diff = {"type": "diff", "path": path, "oldText": None, "newText": turn.text + "\n"}
+            done |= {"status": "completed", "content": [diff]}
+        self.tell(turn, "tool_call_update", **done)
         self.say(turn, f"I {'wrote' if allowed else 'was not allowed to write'} {name}. ")
         return True
 
     def ask(self, turn: Turn, call: Json) -> Json:
         """What the client selected; empty if the turn was cancelled while it was open."""
-        request_id = f"permission-{uuid.uuid4().hex[:8]}"
         kinds = {"allow_once": "Allow", "allow_always": "Always allow", "reject_once": "Reject"}
         options = [{"optionId": kind, "name": name, "kind": kind} for kind, name in kinds.items()]
-        params = {"sessionId": turn.session["sessionId"], "toolCall": call, "options": options}
+        told = self.request(turn, "session/request_permission", toolCall=call, options=options)
+        outcome: Json = (told.get("result") or {}).get("outcome") or {}
+        return outcome
+
+    def request(self, turn: Turn, method: str, /, **params: Any) -> Json:
+        """What the client answers; empty if the turn was cancelled while it was open."""
+        request_id = f"{method.rpartition('/')[2]}-{uuid.uuid4().hex[:8]}"
         self.asked[request_id] = turn
-        self.wire.send({"id": request_id, "method": "session/request_permission", "params": params})
+        params = {"sessionId": turn.session["sessionId"], **params}
+        self.wire.send({"id": request_id, "method": method, "params": params})
         return turn.mail.get()
+
+    def describe(self, turn: Turn) -> None:
+        """A plan, another mode: what an agent tells beside its words."""
+        if re.search(r"\bplan:", turn.text):
+            for status in ("in_progress", "completed"):
+                entry = {"content": "Do it", "priority": "high", "status": status}
+                self.tell(turn, "plan", entries=[entry])
+        if found := re.search(r"\bmode: (\w+)", turn.text):
+            self.tell(turn, "current_mode_update", currentModeId=found[1])
+
+    def use_client(self, turn: Turn) -> None:
+        """Files and terminals of the client, as the words of the prompt say."""
+        if found := re.search(r"\bread: (\S+)", turn.text):
+            path = os.path.join(turn.session["cwd"], found[1])
+            told = self.request(turn, "fs/read_text_file", path=path)
+            self.say(turn, f"Read: {worth(told, 'content')}\n")
+        if found := re.search(r"\bput: (\S+)", turn.text):
+            path = os.path.join(turn.session["cwd"], found[1])
+            told = self.request(turn, "fs/write_text_file", path=path, content=turn.text)
+            self.say(turn, f"Put: {worth(told, '')}\n")
+        if found := re.search(r"\b(terminal|background): (.+)", turn.text):
+            self.terminal(turn, found[2], left_running=found[1] == "background")
+
+    def terminal(self, turn: Turn, line: str, *, left_running: bool) -> None:
+        how: Json = {"command": "sh", "args": ["-c", line], "outputByteLimit": 1000}
+        made = self.request(turn, "terminal/create", **how)
+        terminal_id = (made.get("result") or {}).get("terminalId")
+        if terminal_id is None:
+            self.say(turn, f"Terminal: {worth(made, '')}\n")
+            return
+        shown = [{"type": "terminal", "terminalId": terminal_id}]
+        call: Json = {"toolCallId": f"call-{terminal_id}", "title": line, "kind": "execute"}
+        self.tell(turn, "tool_call", **call, status="in_progress", content=shown)
+        if left_running:
+            self.say(turn, "Terminal: left running\n")
+            return
+        ended = self.request(turn, "terminal/wait_for_exit", terminalId=terminal_id)
+        output = self.request(turn, "terminal/output", terminalId=terminal_id)
+        self.request(turn, "terminal/release", terminalId=terminal_id)
+        self.say(turn, f"Terminal: {worth(ended, 'exitCode')} {worth(output, 'output')}\n")
 
     def finish(self, turn: Turn, answer: str) -> None:
         """Store and answer. The store decides whether that is the order on the disk, too."""

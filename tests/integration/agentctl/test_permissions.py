@@ -75,3 +75,16 @@ def test_it_dies_with_the_agent(sidecar: Sidecar) -> None:
     assert resolved[0]["data"]["permission_id"] == request["permission_id"]
     sidecar.succeeded(sidecar.resume())
     assert sidecar.say("next")["outcome"] == "completed"
+
+
+def test_a_request_that_nobody_answers_in_time_is_refused(sidecar: Sidecar) -> None:
+    sidecar.put(permission_timeout_seconds=0.3)
+    sidecar.succeeded(sidecar.open())
+    prompt_id = sidecar.prompt("permission to write kept.txt")["prompt_id"]
+    request = open_request(sidecar)
+    assert sidecar.turn_end(prompt_id)["outcome"] == "completed"
+    assert "I was not allowed to write kept.txt" in sidecar.said()
+    resolved = [e["data"] for e in sidecar.events() if e["kind"] == "permission_resolved"]
+    assert [(e["by"], e["option_id"]) for e in resolved] == [("timeout", "reject_once")]
+    assert resolved[0]["permission_id"] == request["permission_id"]
+    assert sidecar.call("GET", "/api/v1/permissions") == []

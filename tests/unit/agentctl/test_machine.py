@@ -1,75 +1,26 @@
 """The machine by example: the moves, the dropped late events, the words of each refusal."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kandev_operator.agentctl.machine import State, messages, step, tables
+from kandev_operator.agentctl.machine import State, diagram, messages, step, tables
 from kandev_operator.agentctl.machine import effects as fx
 from kandev_operator.agentctl.machine import events as ev
+from kandev_operator.agentctl.machine.draft import DECIDED
 from kandev_operator.agentctl.machine.permissions import ALLOW, DENY, choice
 from kandev_operator.agentctl.machine.tables import ALIVE, MOVES, Cause, IllegalMove, move
 from kandev_operator.contract.agent import PermissionPolicy, PromptFate
 from kandev_operator.contract.events import EventKind
 from kandev_operator.contract.status import (
     AgentStatus,
-    Capabilities,
     Exit,
-    Failure,
     FailureCode,
     OperationState,
 )
-
-AT = "2026-01-01T00:00:00.000Z"
-HELLO = ({"type": "text", "text": "hello"},)
-FAILURE = Failure(code="agent_error", message="no")
-
-
-class Play:
-    """A state, and what came of the last event."""
-
-    def __init__(self, state: State | None = None) -> None:
-        self.state = state or State(session_id="s")
-        self.stores: tuple[fx.Store, ...] = ()
-        self.acts: tuple[fx.Act, ...] = ()
-
-    def on(self, event: ev.Event) -> Any:
-        outcome = step(self.state, event)
-        self.state, self.stores, self.acts = outcome.state, outcome.stores, outcome.acts
-        return outcome.reply
-
-    def configured(self, policy: PermissionPolicy = PermissionPolicy.ASK) -> "Play":
-        self.on(ev.Configured(AT, "h1", policy, "x1"))
-        return self
-
-    def initialized(self, execution: str = "x1") -> "Play":
-        self.on(ev.Initialized(AT, execution, Capabilities(load_session=True)))
-        return self
-
-    def start(self, mode: Any = "new", operation: str = "o1", epoch: int = 1, **more: Any) -> Any:
-        event = ev.StartAsked(AT, operation, mode, epoch, 9.0, f"x-{operation}", **more)
-        return self.on(event)
-
-    def open(self, token: str = "t1", **policy: Any) -> "Play":
-        self.configured(**policy).initialized().start()
-        self.on(ev.Opened(AT, "x1", "o1", "session/new", token))
-        assert self.state.status is AgentStatus.IDLE
-        return self
-
-    def prompt(self, prompt_id: str = "p1") -> Any:
-        return self.on(ev.PromptAsked(AT, prompt_id, HELLO))
-
-    def says(self, words: str, kind: str = "agent_message_chunk", session: str = "t1") -> None:
-        told = {"sessionUpdate": kind, "content": {"type": "text", "text": words}}
-        self.on(ev.UpdateCame(AT, self.state.execution_id or "", session, told))
-
-    def appended(self, kind: EventKind) -> list[dict[str, Any]]:
-        return [s.data for s in self.stores if isinstance(s, fx.Append) and s.kind is kind]
-
-    def fate(self, prompt_id: str = "p1") -> PromptFate:
-        return next(p.fate for p in self.state.prompts if p.prompt_id == prompt_id)
-
+from unit.agentctl.play import AT, FAILURE, HELLO, Play
 
 # ---- the table -------------------------------------------------------------------------
 
@@ -94,10 +45,34 @@ def test_the_table_has_no_dead_end() -> None:
         assert MOVES[status, Cause.DIED] is AgentStatus.EXITED
 
 
-def test_the_diagram_draws_every_move() -> None:
-    drawing = tables.diagram()
-    assert drawing.startswith("stateDiagram-v2")
-    assert drawing.count("-->") == len(MOVES) + 1
+def test_the_page_of_the_machine_is_what_runs() -> None:
+    """Print it anew: python -m kandev_operator.agentctl.machine.diagram > …/machine/MACHINE.md"""
+    page = diagram.page()
+    assert page == Path(diagram.__file__).with_name("MACHINE.md").read_text()
+    arrows = len(MOVES) + 1 + len(tables.FATES) + len(tables.OUTCOMES)
+    assert page.count("-->") == arrows
+
+
+@pytest.mark.parametrize("before", [None, *PromptFate])
+@pytest.mark.parametrize("after", PromptFate)
+def test_a_fate_that_is_decided_stays(before: PromptFate | None, after: PromptFate) -> None:
+    if (before, after) in tables.FATES:
+        tables.check_fate(before, after)
+        assert before not in DECIDED
+    else:
+        with pytest.raises(IllegalMove):
+            tables.check_fate(before, after)
+
+
+@pytest.mark.parametrize("before", [None, *OperationState])
+@pytest.mark.parametrize("after", OperationState)
+def test_an_outcome_never_changes(before: OperationState | None, after: OperationState) -> None:
+    if (before, after) in tables.OUTCOMES:
+        tables.check_outcome(before, after)
+        assert before in (None, OperationState.RUNNING)
+    else:
+        with pytest.raises(IllegalMove):
+            tables.check_outcome(before, after)
 
 
 # ---- prompts and turns -----------------------------------------------------------------

@@ -19,14 +19,18 @@ from kandev_operator.agentctl.machine import (
     operations,
     permissions,
     reopen,
+    tables,
     tokens,
     turns,
     updates,
 )
 from kandev_operator.agentctl.machine import effects as fx
+from kandev_operator.agentctl.machine import (
+    settings as settings_room,
+)
 from kandev_operator.contract.agent import PromptFate
 from kandev_operator.contract.status import AgentStatus
-from unit.agentctl import world as world_room
+from unit.agentctl import house as house_room
 from unit.agentctl.world import World
 
 step_room = import_module("kandev_operator.agentctl.machine.step")  # the name is a function, too
@@ -47,12 +51,17 @@ def test_every_history_keeps_the_rules_of_the_house() -> None:
     World.seen = set()
     run_state_machine_as_test(World, settings=CALM)
     acts = {"Launch", "Open", "SendPrompt", "CancelTurn", "AnswerPermission", "End", "Arm"}
+    acts |= {"Choose"}
     stores = {"StoreFence", "StoreOperation", "StorePrompt", "StoreToken", "StoreExecution"}
     stores |= {"StoreTurn", "StoreCapabilities", "Append"}
     assert World.seen == acts | stores, "every effect was seen"
 
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
+
+
+def anything_goes(before: Any, after: Any) -> None:
+    """The table of fates would stop such a bug at once; the world must notice it as well."""
 
 
 def sent_but_stored_as_queued(patch: pytest.MonkeyPatch) -> None:
@@ -64,6 +73,7 @@ def sent_but_stored_as_queued(patch: pytest.MonkeyPatch) -> None:
         real(self, prompt)
 
     patch.setattr(draft.Draft, "put_prompt", put)
+    patch.setattr(tables, "check_fate", anything_goes)
 
 
 def unknown_prompts_are_sent_again(patch: pytest.MonkeyPatch) -> None:
@@ -75,13 +85,14 @@ def unknown_prompts_are_sent_again(patch: pytest.MonkeyPatch) -> None:
         real(self, prompt)
 
     patch.setattr(reopen.Draft, "put_prompt", put)
+    patch.setattr(tables, "check_fate", anything_goes)
 
 
 def the_newest_prompt_goes_first(patch: pytest.MonkeyPatch) -> None:
     queue = property(
         lambda self: tuple(p for p in reversed(self.prompts) if p.fate is PromptFate.QUEUED)
     )
-    patch.setattr(world_room.State, "queue", queue)
+    patch.setattr(house_room.State, "queue", queue)
 
 
 def a_launch_empties_the_queue(patch: pytest.MonkeyPatch) -> None:
@@ -108,7 +119,7 @@ def older_processes_are_listened_to(patch: pytest.MonkeyPatch) -> None:
                 event = replace(event, execution_id=state.execution_id)
         return real(state, event)
 
-    patch.setattr(world_room, "step", step)
+    patch.setattr(house_room, "step", step)
 
 
 def a_start_does_not_wait_for_the_old_process(patch: pytest.MonkeyPatch) -> None:
@@ -229,11 +240,49 @@ def the_queue_stands_still(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(turns, "_go_on", go_on)
 
 
+def a_choice_is_forgotten_when_its_process_dies(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(settings_room, "give_up", lambda d, failure: d.set(setting=None))
+
+
+def a_second_choice_goes_ahead(patch: pytest.MonkeyPatch) -> None:
+    real = settings_room.ask
+
+    def ask(d: Any, event: Any) -> Any:
+        if not any(o.operation_id == event.operation_id for o in d.state.operations):
+            d.set(setting=None)
+        return real(d, event)
+
+    patch.setattr(settings_room, "ask", ask)
+
+
+def anything_can_be_chosen(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(settings_room, "_request", lambda state, event: ("session/set_mode", {}))
+
+
+def a_cancelled_prompt_waits_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(turns, "_cancel_prompt", lambda d, prompt_id: fx.CancelReply(None, None))
+
+
+def offers_outlive_their_process(patch: pytest.MonkeyPatch) -> None:
+    real = lifecycle.exited
+
+    def exited(d: Any, event: Any) -> None:
+        before = d.state.conversation
+        real(d, event)
+        d.set(conversation=before)
+
+    patch.setattr(lifecycle, "exited", exited)
+
+
+def a_request_is_dropped_when_its_time_is_over(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(permissions, "unanswered", lambda d, permission_id: d.set(permissions=()))
+
+
 MUTANTS: list[tuple[Mutate, str]] = [
     (sent_but_stored_as_queued, "stored before sent"),
     (unknown_prompts_are_sent_again, "sent twice"),
     (the_newest_prompt_goes_first, "order is kept"),
-    (a_launch_empties_the_queue, "never forgotten"),
+    (a_launch_empties_the_queue, "never forgotten|order is kept"),
     (any_answer_ends_the_turn, ""),
     (older_processes_are_listened_to, "this very process|changes nothing"),
     (a_start_does_not_wait_for_the_old_process, "two agents"),
@@ -249,6 +298,12 @@ MUTANTS: list[tuple[Mutate, str]] = [
     (an_older_epoch_is_let_in, ""),
     (a_start_is_forgotten_when_its_process_dies, ""),
     (stops_are_never_done, ""),
+    (a_choice_is_forgotten_when_its_process_dies, ""),
+    (a_second_choice_goes_ahead, "one choice at a time"),
+    (anything_can_be_chosen, "only what is offered"),
+    (a_cancelled_prompt_waits_on, ""),
+    (offers_outlive_their_process, "gone with the process"),
+    (a_request_is_dropped_when_its_time_is_over, ""),
     (the_queue_stands_still, "comes to rest|fate"),
 ]
 

@@ -1,250 +1,51 @@
 """A world for the machine: callers, an agent that lives and dies, a journal, a crash.
 
-It carries out what the machine wants as `engine` does, in memory, and watches: every rule of the
-house is a named check that runs at the moment when it could be broken. Rules are what the world
-does; a calm spell in between lets everything come to its end, so that random steps get deep.
+Rules are what the world does; `house` watches. A calm spell in between lets everything come to its
+end, so that random steps get deep.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import precondition, rule
 
-from kandev_operator.agentctl.machine import State, step
+from kandev_operator.agentctl.machine import State
 from kandev_operator.agentctl.machine import effects as fx
 from kandev_operator.agentctl.machine import events as ev
 from kandev_operator.agentctl.machine.draft import DECIDED
 from kandev_operator.agentctl.machine.reopen import Kept, reopen
-from kandev_operator.agentctl.machine.tables import ALIVE, OPEN
+from kandev_operator.agentctl.machine.tables import OPEN
 from kandev_operator.contract.agent import PermissionPolicy, PromptFate
-from kandev_operator.contract.events import EventKind
 from kandev_operator.contract.status import (
     AgentStatus,
     Capabilities,
     Exit,
     Failure,
-    OperationState,
 )
+from unit.agentctl.house import AT, House, Process
 
-AT = "2026-01-01T00:00:00.000Z"
 OPTIONS = (("yes", "Yes", "allow_once"), ("no", "No", "reject_once"))
 FAILURE = Failure(code="agent_error", message="no")
+OFFERS = {
+    "modes": {"currentModeId": "a", "availableModes": [{"id": "a"}, {"id": "b"}]},
+    "configOptions": [{"id": "web", "currentValue": False}],
+}
 
 
 def text(words: str) -> tuple[dict[str, Any], ...]:
     return ({"type": "text", "text": words},)
 
 
-@dataclass
-class Process:
-    """An agent process, as the world knows it."""
-
-    execution_id: str
-    opening: fx.Open | None = None
-    turn: fx.SendPrompt | None = None
-    given_up: bool = False
-    """Its turn was cancelled and not answered in time."""
-    asked: set[str] = field(default_factory=set)
-    ending: bool = False
-    alive: bool = True
-
-
-class World(RuleBasedStateMachine):
-    """Everything around the machine. The class attribute counts which acts were ever seen."""
-
-    seen: ClassVar[set[str]] = set()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.state = State(session_id="s")
-        self.operations: dict[str, Any] = {}
-        self.prompts: dict[str, Any] = {}
-        self.kept: dict[str, Any] = {}
-        self.process: Process | None = None
-        self.old: list[tuple[str, str]] = []
-        """(execution, turn) of the past, for late events."""
-        self.accepted: list[str] = []
-        self.sent: list[str] = []
-        self.serial = 0
-        self.term = self.epoch = 1
-        self.completed_tokens: set[str] = set()
-        self.resumed_tokens: set[str] = set()
-        self.timers: dict[ev.Timer, str] = {}
-        self.outcomes: dict[str, str] = {}
-
-    def fresh(self, what: str) -> str:
-        self.serial += 1
-        return f"{what}{self.serial}"
-
-    # ---- carrying out ------------------------------------------------------------------
-
-    def dispatch(self, event: ev.Event, *, room: bool = True) -> fx.Reply | None:
-        before = self.state
-        outcome = step(before, event)
-        assert step(before, event) == outcome, "a step is pure"
-        if isinstance(outcome.reply, fx.Refused):
-            return outcome.reply
-        if not room and outcome.stores:
-            return None  # the journal is full: the old state stays, nothing happened
-        self.state = outcome.state
-        for store in outcome.stores:
-            self.seen.add(type(store).__name__)
-            self.keep(store, before)
-        self.check_token(before, event)
-        for act in outcome.acts:
-            self.seen.add(type(act).__name__)
-            self.perform(act)
-        return outcome.reply
-
-    def keep(self, store: fx.Store, before: State) -> None:
-        match store:
-            case fx.StoreOperation(operation=operation):
-                self.check_outcome(operation)
-                self.operations[operation.operation_id] = operation
-            case fx.StorePrompt(prompt=prompt):
-                if prompt.prompt_id not in self.prompts:
-                    self.accepted.append(prompt.prompt_id)
-                self.prompts[prompt.prompt_id] = prompt
-            case fx.Append(kind=EventKind.MESSAGE, data=data):
-                opening = before.status is AgentStatus.OPENING
-                shown = opening and data["author"] == "agent"
-                assert not shown, "what is replayed is never shown"
-            case fx.Append():
-                pass
-            case _:
-                self.kept[type(store).__name__] = store
-
-    def perform(self, act: fx.Act) -> None:
-        if isinstance(act, fx.Arm):
-            self.timers[act.timer] = act.key
-            return
-        if isinstance(act, fx.Launch):
-            assert self.process is None, "two agents never live at once"
-            stored = self.kept["StoreExecution"]
-            assert stored == fx.StoreExecution(act.execution_id, None), "stored before launched"
-            self.process = Process(act.execution_id)
-            return
-        process = self.process
-        if process is None or process.execution_id != act.execution_id:
-            assert isinstance(act, fx.AnswerPermission), f"{act} is for nobody"
-            return
-        match act:
-            case fx.Open():
-                assert self.operations[act.operation_id].state is OperationState.RUNNING
-                assert process.opening is None, "opened once"
-                process.opening = act
-            case fx.SendPrompt():
-                self.check_sending(process, act)
-                process.turn, process.given_up = act, False
-                self.sent.append(act.prompt_id)
-            case fx.AnswerPermission():
-                process.asked.discard(act.key)
-            case fx.End():
-                process.ending = True
-            case fx.CancelTurn():
-                assert process.turn is not None, "a cancel has a turn"
-
-    # ---- the rules of the house --------------------------------------------------------
-
-    def check_sending(self, process: Process, act: fx.SendPrompt) -> None:
-        assert act.prompt_id not in self.sent, "no prompt is sent twice"
-        assert process.turn is None or process.given_up, "one prompt at a time"
-        assert not process.ending
-        assert self.prompts[act.prompt_id].fate is PromptFate.SENDING, "stored before sent"
-        ahead = self.accepted[: self.accepted.index(act.prompt_id)]
-        assert all(p in self.sent for p in ahead), "the order is kept"
-        token = self.state.token
-        assert token is not None
-        assert act.token == token.value, "prompts go to the current conversation"
-
-    def check_outcome(self, operation: Any) -> None:
-        known = self.operations.get(operation.operation_id)
-        decided = known is not None and known.state is not OperationState.RUNNING
-        assert not decided, "an outcome never changes"
-
-    def check_token(self, before: State, event: ev.Event) -> None:
-        old, new = before.token, self.state.token
-        if old == new:
-            return
-        if new is None:
-            fresh = isinstance(event, ev.StartAsked) and event.mode == "new"
-            assert fresh, "a token is retired by a fresh start alone"
-            assert old is not None
-            assert event.epoch >= old.epoch, "an older epoch retires nothing"
-            return
-        if old is not None:
-            assert new.epoch >= old.epoch, "an older epoch replaces nothing"
-        if old is None or old.value != new.value:
-            told = isinstance(event, ev.Opened | ev.UpdateCame)
-            assert told, "only an id that the agent told becomes current"
-            assert event.execution_id == before.execution_id, "and only this very process"
-        if new.established and not (old and old.value == new.value and old.established):
-            known = new.value in self.completed_tokens | self.resumed_tokens
-            renamed = isinstance(event, ev.UpdateCame) and old is not None and old.established
-            assert known or renamed, "established by a completed turn or by coming back"
-
-    @invariant()
-    def nothing_accepted_is_lost(self) -> None:
-        known = {p.prompt_id: p for p in self.state.prompts}
-        for prompt_id in self.accepted:
-            assert prompt_id in known, "an accepted prompt is never forgotten"
-            if prompt_id not in self.sent:
-                fate = known[prompt_id].fate
-                assert fate is PromptFate.QUEUED, f"{prompt_id} is {fate} but was never sent"
-
-    @invariant()
-    def what_is_kept_is_what_is_known(self) -> None:
-        assert list(self.state.prompts) == list(self.prompts.values())
-        assert list(self.state.operations) == list(self.operations.values())
-        token = self.kept.get("StoreToken")
-        assert self.state.token == (token.token if token else None)
-        fence = self.kept.get("StoreFence")
-        assert (self.state.term, self.state.epoch) == (
-            (fence.term, fence.epoch) if fence else (0, 0)
-        )
-
-    @invariant()
-    def one_turn_lives_and_only_while_running(self) -> None:
-        sending = [p for p in self.state.prompts if p.fate is PromptFate.SENDING]
-        assert len(sending) <= 1
-        turn = self.state.turn
-        if self.state.status is AgentStatus.RUNNING:
-            assert turn is not None
-        if turn is None:
-            assert not sending
-            assert not self.state.permissions, "a permission request belongs to a turn"
-        else:
-            assert self.state.status in (AgentStatus.RUNNING, AgentStatus.STOPPING)
-            assert self.process is not None
-            assert turn.execution_id == self.process.execution_id
-
-    @invariant()
-    def the_status_is_true(self) -> None:
-        alive = self.state.status in ALIVE
-        assert alive == (self.process is not None), "alive means that there is a process"
-        if self.process is not None:
-            assert self.process.ending == (self.state.status is AgentStatus.STOPPING)
-        running = [o for o in self.state.operations if o.state is OperationState.RUNNING]
-        starts = [o for o in running if o.kind == "start"]
-        assert len(starts) <= 1, "one start at a time"
-        assert bool(starts) == (self.state.wish is not None)
-        if running and not alive:
-            raise AssertionError("an operation runs, but nothing is under way")
-
-    @invariant()
-    def who_asked_for_permission_waits_for_an_open_request(self) -> None:
-        if self.process is not None:
-            open_keys = {p.key for p in self.state.permissions}
-            assert self.process.asked == open_keys
+class World(House):
+    """Everything that can happen to the machine."""
 
     # ---- what callers do ---------------------------------------------------------------
 
     @rule(policy=st.sampled_from(PermissionPolicy))
     def configure(self, policy: PermissionPolicy) -> None:
-        event = ev.Configured(AT, self.fresh("hash"), policy, self.fresh("x"))
+        event = ev.Configured(AT, self.fresh("hash"), policy, self.fresh("x"), 1.0)
         self.dispatch(event)
 
     @rule()
@@ -314,11 +115,50 @@ class World(RuleBasedStateMachine):
     def cancel(self) -> None:
         self.dispatch(ev.CancelAsked(AT))
 
+    @rule(data=st.data())
+    @precondition(lambda self: self.accepted)
+    def cancel_one(self, data: st.DataObject) -> None:
+        prompt_id = data.draw(st.sampled_from(self.accepted))
+        waits = prompt_id not in self.sent
+        if waits:
+            self.cancelled.add(prompt_id)
+        reply = self.dispatch(ev.CancelAsked(AT, prompt_id))
+        if waits:
+            assert reply == fx.CancelReply(None, PromptFate.NOT_DELIVERED)
+
+    @rule(
+        kind=st.sampled_from(["mode", "config"]),
+        offered=st.booleans(),
+        room=st.booleans(),
+    )
+    def choose_setting(self, kind: Any, offered: bool, room: bool) -> None:
+        name, value = ("", "b") if kind == "mode" else ("web", True)
+        event = ev.SettingAsked(
+            AT, self.fresh("o"), self.epoch, kind, name, value if offered else "never offered"
+        )
+        reply = self.dispatch(event, room=room)
+        if not offered:
+            assert isinstance(reply, fx.Refused), "only what is offered can be chosen"
+        if isinstance(reply, fx.OperationReply) and event.operation_id in self.operations:
+            before = self.state
+            again = self.dispatch(event)
+            assert isinstance(again, fx.OperationReply)
+            assert self.state == before, "the same operation is not done again"
+
     @rule(option=st.sampled_from(["yes", "no", None, "never offered"]))
     @precondition(lambda self: self.state.permissions)
     def choose(self, option: str | None) -> None:
         permission = self.state.permissions[0]
         self.dispatch(ev.PermissionChosen(AT, permission.permission_id, option))
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.state.permissions)
+    def nobody_chooses_in_time(self, data: st.DataObject) -> None:
+        permission = data.draw(st.sampled_from(self.state.permissions))
+        key = permission.permission_id
+        self.dispatch(ev.TimerFired(AT, ev.Timer.PERMISSION, key))
+        left = {p.permission_id for p in self.state.permissions}
+        assert key not in left, "refused when its time is over"
 
     # ---- what the agent does -----------------------------------------------------------
 
@@ -329,7 +169,8 @@ class World(RuleBasedStateMachine):
     @rule(well=st.booleans())
     @precondition(lambda self: self.state.status is AgentStatus.INITIALIZING)
     def initialize(self, well: bool) -> None:
-        x = self.living().execution_id
+        process = self.living()
+        process.spoke, x = True, process.execution_id
         if well:
             can = Capabilities(load_session=True, supports_session_resume=True)
             self.dispatch(ev.Initialized(AT, x, can))
@@ -341,9 +182,7 @@ class World(RuleBasedStateMachine):
         lambda self: (
             self.process
             and self.state.status in (AgentStatus.INITIALIZING, AgentStatus.STOPPING)
-            and self.state.capabilities.agent is None
-            and self.process.opening is None
-            and self.process.turn is None
+            and not self.process.spoke
         )
     )
     def never_launched(self) -> None:
@@ -369,7 +208,7 @@ class World(RuleBasedStateMachine):
                     token = self.fresh("t")
                 else:
                     self.resumed_tokens.add(token)
-                self.dispatch(ev.Opened(AT, x, o, "session/new", token))
+                self.dispatch(ev.Opened(AT, x, o, "session/new", token, OFFERS))
 
     @rule(
         kind=st.sampled_from(["agent_message_chunk", "tool_call", "plan", "usage_update", "odd"]),
@@ -426,6 +265,30 @@ class World(RuleBasedStateMachine):
         self.dispatch(ev.Exited(AT, x, Exit(at=AT, code=1)))
         if x != self.state.execution_id:
             assert self.state == before, "an older process changes nothing"
+
+    @rule(well=st.booleans())
+    @precondition(lambda self: self.process and self.process.choosing)
+    def choice_ends(self, well: bool) -> None:
+        process = self.living()
+        act, process.choosing = process.choosing, None
+        assert act is not None
+        x = process.execution_id
+        if well:
+            self.dispatch(ev.SettingAnswered(AT, x, act.operation_id))
+        else:
+            self.dispatch(ev.SettingFailed(AT, x, act.operation_id, FAILURE))
+        before = self.state
+        self.dispatch(ev.SettingAnswered(AT, x, act.operation_id))
+        assert self.state == before, "a late answer to a choice changes nothing"
+
+    @rule(mode=st.sampled_from(["a", "b", ""]))
+    @precondition(lambda self: self.state.status in OPEN)
+    def the_agent_changes_its_mode(self, mode: str) -> None:
+        told = {"sessionUpdate": "current_mode_update", "currentModeId": mode}
+        session = self.state.opened_token or ""
+        self.dispatch(ev.UpdateCame(AT, self.living().execution_id, session, told))
+        if mode:
+            assert self.state.conversation.mode_id == mode, "the agent's own word counts"
 
     @rule()
     @precondition(lambda self: self.process)
@@ -539,6 +402,13 @@ class World(RuleBasedStateMachine):
         self.old.clear()
         self.answer("end_turn")
 
+    @rule(kind=st.sampled_from(["mode", "config"]))
+    def a_choice_is_being_made(self, kind: str) -> None:
+        """The agent is asked for a mode or an option, and has not answered."""
+        self.calm_spell(PermissionPolicy.ASK)
+        self.choose_setting(kind, offered=True, room=True)
+        assert self.living().choosing is not None
+
     @rule(mode=st.sampled_from(["new", "resume"]))
     def a_start_is_under_way(self, mode: str) -> None:
         """The agent is asked to open a conversation, and has not answered."""
@@ -564,6 +434,8 @@ class World(RuleBasedStateMachine):
         elif process.opening is not None:
             self.update("agent_message_chunk", known=True)  # it replays its history
             self.opening_ends("well")
+        elif process.choosing is not None:
+            self.choice_ends(well=True)
         elif process.turn is not None:
             process.given_up = False
             self.update("agent_message_chunk", known=True)

@@ -61,7 +61,9 @@ class Draft:
     def put_operation(self, operation: Operation) -> None:
         """Record an operation, new or changed."""
         known = self.state.operations
-        if any(o.operation_id == operation.operation_id for o in known):
+        before = next((o for o in known if o.operation_id == operation.operation_id), None)
+        tables.check_outcome(before.state if before else None, operation.state)
+        if before:
             known = tuple(
                 operation if o.operation_id == operation.operation_id else o for o in known
             )
@@ -76,7 +78,9 @@ class Draft:
         if prompt.fate in DECIDED:
             prompt = replace(prompt, content=())
         known = self.state.prompts
-        if any(p.prompt_id == prompt.prompt_id for p in known):
+        before = next((p for p in known if p.prompt_id == prompt.prompt_id), None)
+        tables.check_fate(before.fate if before else None, prompt.fate)
+        if before:
             known = tuple(prompt if p.prompt_id == prompt.prompt_id else p for p in known)
         else:
             known = (*known, prompt)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from kandev_operator.agentctl.machine.events import Timer
 from kandev_operator.agentctl.machine.state import Prompt, Token
+from kandev_operator.contract.agent import PromptFate
 from kandev_operator.contract.errors import Code
 from kandev_operator.contract.events import EventKind
 from kandev_operator.contract.status import Capabilities, EndedTurn, Operation, Turn
@@ -28,6 +29,8 @@ class StoreFence:
 
 @dataclass(frozen=True, slots=True)
 class StoreOperation:
+    """An operation, new or with a new state."""
+
     durable: ClassVar[bool] = True
     operation: Operation
 
@@ -72,6 +75,8 @@ class StoreTurn:
 
 @dataclass(frozen=True, slots=True)
 class StoreCapabilities:
+    """What a probe answered."""
+
     durable: ClassVar[bool] = False
     capabilities: Capabilities
 
@@ -133,8 +138,21 @@ class SendPrompt:
 
 @dataclass(frozen=True, slots=True)
 class CancelTurn:
+    """Ask the agent to stop its turn; its answer is still waited for."""
+
     execution_id: str
     token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """Ask the agent to make a choice among what it offers."""
+
+    execution_id: str
+    operation_id: str
+    token: str = field(repr=False)
+    method: str
+    params: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +181,7 @@ class Arm:
     seconds: float = 0.0
 
 
-Act = Launch | Open | SendPrompt | CancelTurn | AnswerPermission | End | Arm
+Act = Launch | Open | SendPrompt | CancelTurn | Choose | AnswerPermission | End | Arm
 
 # ---- replies ---------------------------------------------------------------------------
 
@@ -179,6 +197,8 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class OperationReply:
+    """The operation as it is now."""
+
     operation: Operation
 
 
@@ -195,9 +215,10 @@ class ConfiguredReply:
 
 @dataclass(frozen=True, slots=True)
 class CancelReply:
-    """Which turn is being cancelled; none if none was under way."""
+    """Which turn is being cancelled; none if none was under way. The fate of a prompt named."""
 
     turn_id: str | None
+    fate: PromptFate | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ class Timer(StrEnum):
     CANCEL_GRACE = "cancel_grace"
     FLUSH = "flush"
     START = "start"
+    PERMISSION = "permission"
+    """An open request was not answered; armed for each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Configured:
     profile_hash: str
     policy: PermissionPolicy
     execution_id: str
+    permission_timeout: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +81,22 @@ class PromptAsked:
 
 @dataclass(frozen=True, slots=True)
 class CancelAsked:
-    """POST cancel."""
+    """POST cancel: the turn under way, or what became of one prompt."""
 
     at: str
+    prompt_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SettingAsked:
+    """POST mode or config. `name` is the option's id, empty for the mode."""
+
+    at: str
+    operation_id: str
+    epoch: int
+    kind: Literal["mode", "config"]
+    name: str
+    value: str | bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +136,8 @@ class Opened:
     operation_id: str
     method: str
     token: str = field(repr=False)
+    answer: dict[str, Any] = field(default_factory=dict, repr=False)
+    """The agent's whole answer: what it offers in this conversation. Not trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +186,28 @@ class TurnAnswered:
     execution_id: str
     turn_id: str
     stop_reason: str
+    usage: dict[str, Any] | None = None
+    """As it came; not trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingAnswered:
+    """The agent made the choice of this operation."""
+
+    at: str
+    execution_id: str
+    operation_id: str
+    answer: dict[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingFailed:
+    """The agent did not make the choice of this operation."""
+
+    at: str
+    execution_id: str
+    operation_id: str
+    failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +267,7 @@ Event = (
     | StopAsked
     | PromptAsked
     | CancelAsked
+    | SettingAsked
     | PermissionChosen
     | Initialized
     | InitializeFailed
@@ -237,6 +278,8 @@ Event = (
     | StreamBroken
     | TurnAnswered
     | TurnFailed
+    | SettingAnswered
+    | SettingFailed
     | PermissionAsked
     | Exited
     | TimerFired

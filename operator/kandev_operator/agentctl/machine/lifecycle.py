@@ -5,7 +5,14 @@ process that was asked to end leaves the status `none`, one that died leaves `ex
 how. Its turn is interrupted, its permission requests are closed, the queue stays.
 """
 
-from kandev_operator.agentctl.machine import messages, operations, permissions, turns
+from kandev_operator.agentctl.machine import (
+    messages,
+    offers,
+    operations,
+    permissions,
+    settings,
+    turns,
+)
 from kandev_operator.agentctl.machine.draft import Draft
 from kandev_operator.agentctl.machine.effects import (
     Arm,
@@ -27,7 +34,7 @@ from kandev_operator.agentctl.machine.events import (
     Timer,
     TimerFired,
 )
-from kandev_operator.agentctl.machine.state import UNPROBED
+from kandev_operator.agentctl.machine.state import NOTHING_OFFERED, UNPROBED
 from kandev_operator.agentctl.machine.tables import ALIVE, Cause
 from kandev_operator.contract.errors import Code
 from kandev_operator.contract.events import EventKind
@@ -49,7 +56,11 @@ def configured(draft: Draft, event: Configured) -> Reply:
         return Refused(Code.NO_AGENT, "no session is served here yet")
     if state.profile_hash == event.profile_hash:
         return ConfiguredReply(False)
-    draft.set(profile_hash=event.profile_hash, policy=event.policy)
+    draft.set(
+        profile_hash=event.profile_hash,
+        policy=event.policy,
+        permission_timeout=event.permission_timeout,
+    )
     if state.shutting_down:
         return ConfiguredReply(True)
     if state.status not in ALIVE:
@@ -124,6 +135,8 @@ def opened(draft: Draft, event: Opened) -> None:
     if state.status is not AgentStatus.OPENING or state.wish is None:
         return
     if state.wish.operation_id == event.operation_id:
+        told = offers.of_answer(event.answer)
+        settings.learn(draft, offers.merged(told, state.conversation))
         operations.opened(draft, event.method, event.token)
 
 
@@ -148,6 +161,7 @@ def stream_broken(draft: Draft, event: StreamBroken) -> None:
         _probe_failure(draft, event.failure)
     operations.fail(draft, event.failure)
     turns.over(draft, "failed", failure=event.failure)
+    settings.give_up(draft, event.failure)
     operations.end(draft, PROBE_GRACE)
 
 
@@ -160,12 +174,13 @@ def exited(draft: Draft, event: Exited) -> None:
     messages.flush(draft)
     permissions.close_all(draft, "agent_gone")
     turns.over(draft, "interrupted")
+    failure = Failure(code=FailureCode.AGENT_EXITED, message=_describe(event))
+    settings.give_up(draft, failure)
     if not asked:
-        failure = Failure(code=FailureCode.AGENT_EXITED, message=_describe(event))
         if state.status is AgentStatus.INITIALIZING:
             _probe_failure(draft, failure)
         operations.fail(draft, failure)
-    draft.set(exit=event.exit, opened_token=None, speech=None)
+    draft.set(exit=event.exit, opened_token=None, speech=None, conversation=NOTHING_OFFERED)
     draft.stores.append(StoreExecution(event.execution_id, "asked" if asked else "unasked"))
     draft.move(Cause.ENDED if asked else Cause.DIED)
     operations.stops_done(draft)
@@ -190,6 +205,8 @@ def timer_fired(draft: Draft, event: TimerFired) -> None:
             turns.cancel_unanswered(draft, event.key)
         case Timer.FLUSH:
             messages.flush_due(draft, event.key)
+        case Timer.PERMISSION:
+            permissions.unanswered(draft, event.key)
         case Timer.START:
             operations.out_of_time(draft, event.key)
 

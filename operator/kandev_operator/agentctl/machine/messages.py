@@ -152,6 +152,11 @@ def plan(draft: Draft, update: Mapping[str, Any]) -> None:
     _emit(draft, message_id, "agent", "plan", {"content": {"entries": trim(update.get("entries"))}})
 
 
+def usage(draft: Draft, told: dict[str, Any]) -> None:
+    """How full the context is; each one replaces the one before."""
+    _emit(draft, f"{draft.state.execution_id}-usage", "agent", "usage", {"content": told})
+
+
 def fault(draft: Draft, text: str) -> None:
     """Something was dropped: said in the conversation, by agentctl itself."""
     flush(draft)

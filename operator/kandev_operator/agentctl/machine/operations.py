@@ -152,6 +152,7 @@ def launch(draft: Draft, execution_id: str) -> None:
         probe=None,
         running_hash=state.profile_hash,
         running_policy=state.policy,
+        running_permission_timeout=state.permission_timeout,
         opened_token=None,
         turns_begun=0,
         messages_begun=0,
@@ -172,10 +173,25 @@ def open_conversation(draft: Draft) -> None:
         return
     if operation := known(state, wish.operation_id):
         draft.put_operation(operation.model_copy(update={"execution_id": execution_id}))
+    if (transport := _untaken(state, wish)) is not None:
+        message = f"the agent does not connect to MCP servers by {transport}"
+        fail(draft, Failure(code=FailureCode.REJECTED, message=message))
+        draft.acts.append(Arm(Timer.PROBE_IDLE, execution_id))
+        return
     draft.move(Cause.OPEN)
     draft.acts.append(
         Open(execution_id, wish.operation_id, wish.mode, wish.token, wish.mcp_servers, wish.timeout)
     )
+
+
+def _untaken(state: State, wish: Wish) -> str | None:
+    """A way to reach an MCP server that the agent declares not to have."""
+    can = state.capabilities.mcp
+    if can is None:
+        return None
+    kinds = (str(server.get("type", "stdio")) for server in wish.mcp_servers)
+    taken = {"stdio": True, "http": can.http, "sse": can.sse}
+    return next((kind for kind in kinds if not taken.get(kind, True)), None)
 
 
 def opened(draft: Draft, method: str, token: str) -> None:

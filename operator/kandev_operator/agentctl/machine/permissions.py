@@ -1,5 +1,7 @@
 """Permission requests of the agent: answered by policy, or kept open until somebody answers.
 
+A policy may also limit the time: what nobody answered by then is refused.
+
 A request belongs to the live turn and dies with it, with a cancel, or with the process; no agent
 asks again. Only options that the agent offered can be chosen. How many are open is bounded: one
 too many is refused at once.
@@ -7,8 +9,14 @@ too many is refused at once.
 
 from kandev_operator.agentctl.machine import messages
 from kandev_operator.agentctl.machine.draft import Draft
-from kandev_operator.agentctl.machine.effects import AnswerPermission, Done, Refused, Reply
-from kandev_operator.agentctl.machine.events import PermissionAsked, PermissionChosen
+from kandev_operator.agentctl.machine.effects import (
+    AnswerPermission,
+    Arm,
+    Done,
+    Refused,
+    Reply,
+)
+from kandev_operator.agentctl.machine.events import PermissionAsked, PermissionChosen, Timer
 from kandev_operator.agentctl.machine.state import MAX_PERMISSIONS, OpenPermission
 from kandev_operator.agentctl.machine.tables import OPEN
 from kandev_operator.contract.agent import Permission, PermissionOption, PermissionPolicy
@@ -56,6 +64,9 @@ def asked(draft: Draft, event: PermissionAsked) -> None:
             permissions=(*state.permissions, permission),
             turn=state.turn.model_copy(update={"awaiting_permission": True}),
         )
+        if state.running_permission_timeout is not None:
+            seconds = state.running_permission_timeout
+            draft.acts.append(Arm(Timer.PERMISSION, permission.permission_id, seconds))
         return
     kinds = ALLOW if policy is PermissionPolicy.ALLOW_ALL else DENY
     by = "policy" if policy is not PermissionPolicy.ASK else "too_many_open"
@@ -76,6 +87,14 @@ def chosen(draft: Draft, event: PermissionChosen) -> Reply:
     _close(draft, permission)
     _answer(draft, permission, option_id, "caller")
     return Done()
+
+
+def unanswered(draft: Draft, permission_id: str) -> None:
+    """The time that the policy gives a request is over: refused, as nobody allowed it."""
+    for permission in draft.state.permissions:
+        if permission.permission_id == permission_id:
+            _close(draft, permission)
+            _answer(draft, permission, choice(permission.options, DENY), "timeout")
 
 
 def close_all(draft: Draft, why: str) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from kandev_operator.contract.agent import PermissionPolicy, PromptFate
+from kandev_operator.contract.conversation import ConversationReport
 from kandev_operator.contract.status import (
     AgentStatus,
     Capabilities,
@@ -29,6 +30,8 @@ KEPT_TOKENS: Final = 5
 
 UNPROBED: Final = Capabilities(supports_workspace_only=True)
 """What is known before any agent was asked: the workspace alone is agentctl's own business."""
+
+NOTHING_OFFERED: Final = ConversationReport()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,16 @@ class OpenPermission:
 
 
 @dataclass(frozen=True, slots=True)
+class Setting:
+    """A choice of a mode or config option that the agent was asked to make."""
+
+    operation_id: str
+    kind: Literal["mode", "config"]
+    name: str
+    value: str | bool
+
+
+@dataclass(frozen=True, slots=True)
 class Speech:
     """A message being spoken: what came since the last event of it, and who speaks."""
 
@@ -101,8 +114,11 @@ class State:
     profile_hash: str | None = None
     """What the next launch runs; None: not told since agentctl started."""
     policy: PermissionPolicy = PermissionPolicy.ASK
+    permission_timeout: float | None = None
+    """Seconds that a request stays open; None: until it is answered or its turn is over."""
     running_hash: str | None = None
     running_policy: PermissionPolicy = PermissionPolicy.ASK
+    running_permission_timeout: float | None = None
 
     execution_id: str | None = None
     exit: Exit | None = None
@@ -126,6 +142,10 @@ class State:
     turns_completed: int = 0
     turns_begun: int = 0
     """Turns of this execution, for their ids."""
+
+    conversation: ConversationReport = NOTHING_OFFERED
+    """What the agent offers in the conversation that is open."""
+    setting: Setting | None = None
 
     permissions: tuple[OpenPermission, ...] = ()
     permissions_asked: int = 0

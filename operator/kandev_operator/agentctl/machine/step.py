@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from kandev_operator.agentctl.machine import events as ev
-from kandev_operator.agentctl.machine import lifecycle, operations, permissions, turns, updates
+from kandev_operator.agentctl.machine import (
+    lifecycle,
+    operations,
+    permissions,
+    settings,
+    turns,
+    updates,
+)
 from kandev_operator.agentctl.machine.draft import Draft
 from kandev_operator.agentctl.machine.effects import (
     Act,
@@ -33,6 +40,8 @@ OfAnExecution = (
     | ev.StreamBroken
     | ev.TurnAnswered
     | ev.TurnFailed
+    | ev.SettingAnswered
+    | ev.SettingFailed
     | ev.PermissionAsked
     | ev.Exited
 )
@@ -64,10 +73,19 @@ def step(state: State, event: ev.Event) -> Outcome:
     return Outcome(draft.state, tuple(draft.stores), tuple(draft.acts), reply)
 
 
+_OfTheConversation = (
+    ev.UpdateCame
+    | ev.FaultSeen
+    | ev.TurnAnswered
+    | ev.TurnFailed
+    | ev.SettingAnswered
+    | ev.SettingFailed
+    | ev.PermissionAsked
+)
+
+
 def _of_an_execution(draft: Draft, event: OfAnExecution) -> None:
     match event:
-        case ev.UpdateCame():
-            updates.came(draft, event)
         case ev.Initialized():
             lifecycle.initialized(draft, event)
         case ev.InitializeFailed():
@@ -76,19 +94,31 @@ def _of_an_execution(draft: Draft, event: OfAnExecution) -> None:
             lifecycle.opened(draft, event)
         case ev.OpenFailed():
             lifecycle.open_failed(draft, event)
-        case ev.FaultSeen():
-            updates.fault(draft, event)
         case ev.StreamBroken():
             lifecycle.stream_broken(draft, event)
+        case ev.Exited():
+            lifecycle.exited(draft, event)
+        case _:
+            _of_the_conversation(draft, event)
+
+
+def _of_the_conversation(draft: Draft, event: _OfTheConversation) -> None:
+    match event:
+        case ev.UpdateCame():
+            updates.came(draft, event)
+        case ev.FaultSeen():
+            updates.fault(draft, event)
         case ev.TurnAnswered():
             turns.answered(draft, event)
         case ev.TurnFailed():
             turns.failed(draft, event)
+        case ev.SettingAnswered():
+            settings.answered(draft, event)
+        case ev.SettingFailed():
+            settings.failed(draft, event)
         case ev.PermissionAsked():
             turns.arrived(draft)
             permissions.asked(draft, event)
-        case ev.Exited():
-            lifecycle.exited(draft, event)
         case _:
             assert_never(event)
 
@@ -100,6 +130,7 @@ _OfAgentctl = (
     | ev.StopAsked
     | ev.PromptAsked
     | ev.CancelAsked
+    | ev.SettingAsked
     | ev.PermissionChosen
     | ev.TimerFired
     | ev.ShutDown
@@ -120,6 +151,8 @@ def _of_agentctl(draft: Draft, event: _OfAgentctl) -> Reply | None:
             return turns.ask(draft, event)
         case ev.CancelAsked():
             return turns.cancel(draft, event)
+        case ev.SettingAsked():
+            return settings.ask(draft, event)
         case ev.PermissionChosen():
             return permissions.chosen(draft, event)
         case ev.TimerFired():

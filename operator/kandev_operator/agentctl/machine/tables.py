@@ -1,14 +1,16 @@
-"""The legal moves of the agent's process, as data: (status, cause) -> status.
+"""The legal moves, as data: of the agent's process, of a prompt's fate, of an operation.
 
-A cause that is not listed for a status is a bug and raises; an event that merely comes late is
-dropped before it gets here. `diagram()` writes the same table as a picture, so that the drawing
-cannot drift from what runs. Why a move happens is decided elsewhere in this room.
+What is not listed is a bug and raises; an event that merely comes late is dropped before it gets
+here. `diagram` prints the same tables as pictures, so that the drawings cannot drift from what
+runs. Why a move happens is decided elsewhere in this room.
 """
 
 from enum import StrEnum
 from typing import Final
 
+from kandev_operator.contract.agent import PromptFate as Fate
 from kandev_operator.contract.status import AgentStatus as S
+from kandev_operator.contract.status import OperationState
 
 
 class Cause(StrEnum):
@@ -53,6 +55,24 @@ MOVES: Final[dict[tuple[S, Cause], S]] = {
     (S.STOPPING, Cause.NEVER_RAN): S.NONE,
 }
 
+FATES: Final[dict[tuple[Fate | None, Fate], str]] = {
+    (None, Fate.QUEUED): "accepted, and stored",
+    (Fate.QUEUED, Fate.SENDING): "its turn begins",
+    (Fate.QUEUED, Fate.NOT_DELIVERED): "cancelled while it waited, or content that is not taken",
+    (Fate.SENDING, Fate.DELIVERED): "a sign of its turn",
+    (Fate.SENDING, Fate.UNKNOWN): "the turn or agentctl ended before any sign",
+}
+"""(from, to) -> why. What is decided stays decided."""
+
+OUTCOMES: Final[dict[tuple[OperationState | None, OperationState], str]] = {
+    (None, OperationState.RUNNING): "accepted, and stored",
+    (None, OperationState.FAILED): "hopeless from the start",
+    (OperationState.RUNNING, OperationState.RUNNING): "its process is known",
+    (OperationState.RUNNING, OperationState.SUCCEEDED): "done",
+    (OperationState.RUNNING, OperationState.FAILED): "failed, superseded or interrupted",
+}
+"""(from, to) -> why. An outcome never changes."""
+
 ALIVE: Final = frozenset({S.INITIALIZING, S.INITIALIZED, S.OPENING, S.IDLE, S.RUNNING, S.STOPPING})
 """A process exists, or is being made."""
 
@@ -61,7 +81,7 @@ OPEN: Final = frozenset({S.IDLE, S.RUNNING})
 
 
 class IllegalMove(Exception):
-    """A cause that the table does not allow in this status: a bug of ours."""
+    """A move that the tables do not allow: a bug of ours."""
 
 
 def move(status: S, cause: Cause) -> S:
@@ -72,8 +92,13 @@ def move(status: S, cause: Cause) -> S:
         raise IllegalMove(f"{cause} while {status}") from None
 
 
-def diagram() -> str:
-    """Draw the table as a Mermaid state diagram."""
-    lines = ["stateDiagram-v2", f"    [*] --> {S.NONE}"]
-    lines += [f"    {before} --> {after}: {cause}" for (before, cause), after in MOVES.items()]
-    return "\n".join(lines) + "\n"
+def check_fate(before: Fate | None, after: Fate) -> None:
+    """Raise unless a prompt's fate may change so."""
+    if (before, after) not in FATES:
+        raise IllegalMove(f"a prompt that is {before} becomes {after}")
+
+
+def check_outcome(before: OperationState | None, after: OperationState) -> None:
+    """Raise unless an operation's state may change so."""
+    if (before, after) not in OUTCOMES:
+        raise IllegalMove(f"an operation that is {before} becomes {after}")

@@ -7,9 +7,9 @@ its own answer alone, known by turn id and execution, or with the process.
 """
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
-from kandev_operator.agentctl.machine import messages, permissions, tokens
+from kandev_operator.agentctl.machine import contents, messages, offers, permissions, tokens
 from kandev_operator.agentctl.machine.draft import Draft
 from kandev_operator.agentctl.machine.effects import (
     Arm,
@@ -46,6 +46,11 @@ def ask(draft: Draft, event: PromptAsked) -> Reply:
             return PromptReply(known, _position(state, known))
     if state.session_id is None:
         return Refused(Code.NO_AGENT, "no session is served here yet")
+    if refused := contents.malformed(event.content):
+        return refused
+    if kind := contents.untaken(event.content, state.capabilities):
+        details = {"offers": contents.offers(state.capabilities)}
+        return Refused(Code.NOT_OFFERED, f"the agent takes no {kind} in a prompt", details)
     if not _someone_comes(state):
         return Refused(Code.AGENT_NOT_RUNNING, "no conversation is open and none is being opened")
     waiting = sum(p.size for p in state.queue)
@@ -75,6 +80,7 @@ def _position(state: State, prompt: Prompt) -> int:
 
 def pump(draft: Draft) -> None:
     """Hand the next prompt to an idle agent."""
+    _drop_untaken(draft)
     state = draft.state
     if state.status is not AgentStatus.IDLE or not state.queue or state.wish is not None:
         return
@@ -106,6 +112,19 @@ def pump(draft: Draft) -> None:
     )
 
 
+def _drop_untaken(draft: Draft) -> None:
+    """Prompts at the head of the queue that this agent cannot take: it never sees them."""
+    state = draft.state
+    if state.status is not AgentStatus.IDLE:
+        return
+    for prompt in state.queue:
+        kind = contents.untaken(prompt.content, state.capabilities)
+        if kind is None:
+            return
+        reason = f"the agent takes no {kind} in a prompt"
+        draft.put_prompt(replace(prompt, fate=PromptFate.NOT_DELIVERED, reason=reason))
+
+
 def arrived(draft: Draft) -> None:
     """The agent showed that it has the prompt of the live turn."""
     state = draft.state
@@ -132,11 +151,11 @@ def answered(draft: Draft, event: TurnAnswered) -> None:
         return
     arrived(draft)
     if event.stop_reason == "cancelled":
-        over(draft, "cancelled", stop_reason=event.stop_reason)
+        over(draft, "cancelled", stop_reason=event.stop_reason, usage=event.usage)
     else:
         # The token of this very process: an answer cannot establish somebody else's.
         tokens.establish(draft, draft.state.opened_token)
-        over(draft, "completed", stop_reason=event.stop_reason)
+        over(draft, "completed", stop_reason=event.stop_reason, usage=event.usage)
     _go_on(draft)
 
 
@@ -163,6 +182,7 @@ def over(
     *,
     stop_reason: str | None = None,
     failure: Failure | None = None,
+    usage: dict[str, Any] | None = None,
 ) -> None:
     """End the live turn, if there is one, with everything that belongs to it."""
     turn = draft.state.turn
@@ -178,6 +198,7 @@ def over(
         outcome=outcome,
         stop_reason=stop_reason[:200] if stop_reason else None,
         failure=failure,
+        usage=offers.turn_usage(usage),
     )
     prompt = _prompt_of(draft.state, turn)
     if prompt is not None and prompt.fate is PromptFate.SENDING:
@@ -191,6 +212,27 @@ def over(
 
 def cancel(draft: Draft, event: CancelAsked) -> Reply:
     """Ask the agent to stop the live turn; its end is still the agent's own answer."""
+    if event.prompt_id is not None:
+        return _cancel_prompt(draft, event.prompt_id)
+    return _cancel_turn(draft)
+
+
+def _cancel_prompt(draft: Draft, prompt_id: str) -> Reply:
+    """Cancel one prompt, wherever it is: in the queue, in its turn, or past all cancelling."""
+    state = draft.state
+    known = next((p for p in state.prompts if p.prompt_id == prompt_id), None)
+    if known is None:
+        return Refused(Code.UNKNOWN_PROMPT, "no such prompt was accepted")
+    if state.turn is not None and state.turn.prompt_id == prompt_id:
+        reply = _cancel_turn(draft)
+        return replace(reply, fate=known.fate) if isinstance(reply, CancelReply) else reply
+    if known.fate is PromptFate.QUEUED:
+        known = replace(known, fate=PromptFate.NOT_DELIVERED, reason="cancelled while it waited")
+        draft.put_prompt(known)
+    return CancelReply(None, known.fate)
+
+
+def _cancel_turn(draft: Draft) -> Reply:
     state = draft.state
     if state.status not in OPEN:
         return Refused(Code.AGENT_NOT_RUNNING, "no conversation is open")

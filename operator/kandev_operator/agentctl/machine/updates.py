@@ -3,12 +3,13 @@
 While a conversation is being opened the agent replays its history: that is counted and dropped,
 since the journal has it already. The same goes for updates when no turn is under way and for those
 of sessions that are not the open one (agents run sub-agents). Some kinds say nothing about the
-turn (commands, mode, usage), so they are no sign that a prompt arrived.
+turn (commands, mode, usage): they describe the conversation, whenever they come, and are no sign
+that a prompt arrived.
 """
 
 from typing import Any, Final
 
-from kandev_operator.agentctl.machine import messages, tokens, turns
+from kandev_operator.agentctl.machine import messages, settings, tokens, turns
 from kandev_operator.agentctl.machine.draft import Draft
 from kandev_operator.agentctl.machine.events import FaultSeen, UpdateCame
 from kandev_operator.agentctl.machine.tables import OPEN
@@ -31,9 +32,11 @@ def came(draft: Draft, event: UpdateCame) -> None:
     kind = event.update.get("sessionUpdate")
     if state.status is AgentStatus.OPENING:
         draft.set(replayed=state.replayed + 1)
+        if kind in OF_THE_SESSION:
+            settings.updated(draft, event.update)
         return
-    if kind == "session_info_update" and state.status in OPEN:
-        _renamed(draft, event.update)
+    if kind in OF_THE_SESSION and state.status in OPEN:
+        _of_the_session(draft, event)
         return
     if state.turn is None or event.session_id != state.opened_token or kind in OF_THE_SESSION:
         draft.set(stray=state.stray + 1)
@@ -50,6 +53,17 @@ def came(draft: Draft, event: UpdateCame) -> None:
             messages.plan(draft, event.update)
         case _:
             pass  # an echo of the prompt, or a kind of a later protocol
+
+
+def _of_the_session(draft: Draft, event: UpdateCame) -> None:
+    ours = event.session_id == draft.state.opened_token
+    if event.update.get("sessionUpdate") == "session_info_update":
+        _renamed(draft, event.update)
+        ours = ours or event.session_id == draft.state.opened_token
+    if ours:
+        settings.updated(draft, event.update)
+    else:
+        draft.set(stray=draft.state.stray + 1)
 
 
 def _renamed(draft: Draft, update: dict[str, Any]) -> None:
