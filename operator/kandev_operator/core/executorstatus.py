@@ -36,7 +36,7 @@ RIDING: Final = frozenset({"last_seen_at"})
 """Fields whose change alone is no reason for a write."""
 
 STANDSTILL: Final = timedelta(seconds=10)
-"""Healthy progress of a start rides on the next real news for at most this long."""
+"""Healthy progress of a start rides on the next real news, unless it stands still for so long."""
 
 
 _WORDED: Final = frozenset({"Ready", "AgentctlReady", "Reconciling", "Stalled"})
@@ -63,11 +63,11 @@ def plan(o: ExecutorObserved, held: Occupancy, life: Life, now: datetime) -> Pla
     if not differs(o.executor.status, new):
         return Plan(actions=actions, requeue=life.requeue)
     if _only_words_differ(o, new):
-        left = _until_steady(o.probe, now)
-        if left is None or left > timedelta(0):
-            return Plan(actions=actions, requeue=_sooner(left, life.requeue))
-    wait = _may_wait(o.executor.status, new, now)
-    if wait is not None:
+        waits, wait = _until_steady(o.probe, now)
+    else:
+        wait = _may_wait(o.executor.status, new, now)
+        waits = wait is not None
+    if waits:
         return Plan(actions=actions, requeue=_sooner(wait, life.requeue))
     return Plan(actions=actions, status=new, requeue=life.requeue, notices=_notices(o, new, life))
 
@@ -90,10 +90,13 @@ def _wordless(status: ExecutorStatus) -> ExecutorStatus:
     return _solid(status).replacing(conditions=told, error_message=None)
 
 
-def _until_steady(probe: Probe, now: datetime) -> timedelta | None:
-    """How long the newest words of a failure have yet to last to be worth a write of their own;
-    None: nobody knows whether they last."""
-    return None if probe.steady_since is None else probe.steady_since + STANDSTILL - now
+def _until_steady(probe: Probe, now: datetime) -> tuple[bool, timedelta | None]:
+    """Whether the newest words of a failure have yet to last to be worth a write of their own,
+    and for how long, where that is known."""
+    if probe.steady_since is None:
+        return True, None
+    left = probe.steady_since + STANDSTILL - now
+    return left > timedelta(0), left
 
 
 def _may_wait(old: ExecutorStatus, new: ExecutorStatus, now: datetime) -> timedelta | None:
@@ -106,7 +109,8 @@ def _may_wait(old: ExecutorStatus, new: ExecutorStatus, now: datetime) -> timede
         return None
     if old.boot_id is not None or new.error_message is not None:
         return None
-    left = moment(old.started_at) + STANDSTILL - now
+    last = max(moment(old.started_at), *stored.transitions(old.conditions))
+    left = min(last + STANDSTILL - now, STANDSTILL)
     return left if left > timedelta(0) else None
 
 

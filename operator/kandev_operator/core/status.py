@@ -3,7 +3,7 @@
 Every field and every condition is computed here on every pass, from the verdict and from what was
 observed; a rule cannot forget one. What is not known is absent. A status that differs only in
 what may ride on a later write (`RIDING`) is not written, and healthy progress of a start waits
-for the next real news or for ten seconds of standstill.
+for the next real news, or until nothing has moved for ten seconds.
 """
 
 from datetime import datetime, timedelta
@@ -43,6 +43,14 @@ SHA_PREFIX: Final = 12
 RIDING: Final = frozenset({"last_seen_at", "node_name"})
 """Fields whose change alone is no reason for a write."""
 
+_ON_ITS_WAY: Final = (
+    AgentReadyReason.RESUMING,
+    AgentReadyReason.STARTING,
+    AgentReadyReason.WAITING_FOR_EXECUTOR,
+    ExecutorReadyReason.EXECUTOR_STARTING,
+)
+"""Reasons of a start in which nothing is wrong."""
+
 _MARKS: Final = ("suspended", "falls_asleep", "finished")
 """Keys of a verdict's changes that are no fields of status."""
 
@@ -56,7 +64,7 @@ def plan(o: SessionObserved, verdict: Verdict, now: datetime) -> Plan[TaskSessio
     old = o.session.status
     if not differs(old, new):
         return Plan(actions=actions, requeue=verdict.requeue)
-    wait = _may_wait(old, new, verdict, now)
+    wait = _may_wait(o, new, verdict, now)
     if wait is not None:
         soonest = wait if verdict.requeue is None else min(wait, verdict.requeue)
         return Plan(actions=actions, requeue=soonest)
@@ -85,15 +93,32 @@ def _solid(status: TaskSessionStatus) -> TaskSessionStatus:
 
 
 def _may_wait(
-    old: TaskSessionStatus, new: TaskSessionStatus, verdict: Verdict, now: datetime
+    o: SessionObserved, new: TaskSessionStatus, verdict: Verdict, now: datetime
 ) -> timedelta | None:
-    """How long this write may still wait for more news; None: it must be done now."""
+    """How long this write may still wait for more news; None: it must be done now.
+
+    Each step of the start begins the wait anew: only what then stands still is told by itself.
+    """
+    old = o.session.status
     healthy = verdict.quiet and verdict.intent is None and not verdict.changes
+    healthy = healthy and verdict.reason in _ON_ITS_WAY
+    if old.observed_generation != new.observed_generation:
+        return None  # whoever changed the spec waits for this number
     same = old.state == new.state == SessionState.STARTING and old.executor_ref is not None
     if not (healthy and same and not verdict.stalled) or old.started_at is None:
         return None
-    left = moment(old.started_at) + STANDSTILL - now
+    left = min(_last_progress(o, old.started_at) + STANDSTILL - now, STANDSTILL)
     return left if left > AT_ONCE else None
+
+
+def _last_progress(o: SessionObserved, started_at: str) -> datetime:
+    """When the start came a step further: as this session's status tells, or its executor's."""
+    executor = binding.executor_of(o)
+    steps = [moment(started_at), *stored.transitions(o.session.status.conditions)]
+    if executor is not None:
+        steps += stored.transitions(executor.status.conditions)
+        steps += [moment(executor.status.started_at)] if executor.status.started_at else []
+    return max(steps)
 
 
 def _token_actions(o: SessionObserved, verdict: Verdict) -> tuple[StoreToken, ...]:
@@ -166,14 +191,6 @@ def _needs_resume(o: SessionObserved, running: bool | None, now: datetime) -> bo
     """False while unknown, suspended, finished, workspace-only, or with nothing to resume."""
     wanted = lifecycle.wanted(o.session, o.task, now).mode is OperatingMode.RUNNING
     return wanted and running is False and ladder.has_conversation(o)
-
-
-_ON_ITS_WAY: Final = (
-    AgentReadyReason.RESUMING,
-    AgentReadyReason.STARTING,
-    AgentReadyReason.WAITING_FOR_EXECUTOR,
-    ExecutorReadyReason.EXECUTOR_STARTING,
-)
 
 
 def _resume_reason(verdict: Verdict, running: bool | None) -> str | None:

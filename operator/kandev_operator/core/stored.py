@@ -42,6 +42,11 @@ def capabilities(seen: CapabilitiesSeen) -> dict[str, Any] | None:
     }
 
 
+def transitions(known: Conditions) -> list[datetime]:
+    """When these conditions came to say what they say."""
+    return [moment(each.last_transition_time) for each in known if each.last_transition_time]
+
+
 Row = tuple[str, str, str, str]
 """A condition before it is dated: type, status, reason, message."""
 

@@ -8,6 +8,7 @@ import pytest
 
 from builders import (
     NOW,
+    a_condition,
     a_probe,
     a_report,
     a_session,
@@ -20,6 +21,7 @@ from builders import (
     an_operation,
     session_observed,
     some_capabilities,
+    some_conditions,
 )
 from invariants import shows_no_token, status_is_well_formed
 from kandev_operator.api.session import FirstPromptStatus, OperatingMode, TaskSession
@@ -113,6 +115,38 @@ def test_healthy_progress_of_a_start_waits_for_ten_seconds_of_standstill() -> No
     plan = decide(starting(4))
     assert (plan.status, done(plan), waits(plan)) == (None, "StartAgent", 5)
     assert decide(starting(10)).status is not None
+
+
+@pytest.mark.parametrize(
+    ("session", "executor", "waited"),
+    [
+        pytest.param(300, {}, None, id="nothing has moved since long"),
+        pytest.param(3, {}, 7, id="the session's own last step"),
+        pytest.param(300, {"seconds_ago": 4}, 6, id="its executor came further"),
+        pytest.param(300, {"started_at": rfc3339(ago(1))}, 9, id="its executor begins again"),
+        pytest.param(300, {"seconds_ago": -60}, 10, id="by a clock that is ahead of ours"),
+    ],
+)
+def test_each_step_of_a_start_begins_the_standstill_anew(
+    session: float, executor: dict[str, Any], waited: float | None
+) -> None:
+    """A start of ten minutes in which something moves is not written down step by step."""
+    since = executor.pop("seconds_ago", 300)
+    there = an_executor_status(
+        **{"started_at": rfc3339(ago(300)), **executor},
+        conditions=some_conditions(
+            a_condition("AgentctlReady", "True", "AgentctlReady", seconds_ago=since)
+        ),
+    )
+    told = some_conditions(a_condition("Ready", "False", "Starting", seconds_ago=session))
+    o = under_way(
+        status={"started_at": rfc3339(ago(300)), "conditions": told},
+    )
+    plan = decide(replace(o, executor=Found(an_executor(status=there))))
+    if waited is None:
+        assert plan.status is not None
+    else:
+        assert (plan.status, waits(plan)) == (None, min(waited, 5))
 
 
 # ---- what is known and what is not ------------------------------------------------------
