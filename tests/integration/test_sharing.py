@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from stage.operatorprocess import OperatorProcess
-from stage.sessions import Namespace, condition, profile, session, task
+from stage.sessions import Body, Namespace, condition, profile, session, task
 from stage.talk import talk
 
 
@@ -31,6 +31,43 @@ def test_a_folder_has_one_session_however_it_is_spelled(
     place.apply(session("root", place.root))
     status = place.wait_state("root", "ERROR")
     assert condition(status, "Ready")["reason"] == "NotAllowed", "a worktree lies below the root"
+
+
+async def test_a_folder_follows_its_session_and_not_the_executor(
+    place: Namespace, operator: OperatorProcess
+) -> None:
+    folder = place.worktree("mine")
+    place.apply(profile(), task(), session("s", folder))
+    before = place.wait_idle("s")
+    name = place.name
+    async with talk(place.cluster.kubeconfig, name, "s", operator_namespace=name) as it:
+        await it.ask("alpha")
+    place.apply(session("rival", folder))
+    place.wait("rival", in_use, "waiting for the folder")
+
+    made = before["executorRef"]
+    place.kubectl("delete", "executor", made["name"], "--wait=false")
+    place.wait(
+        "s", lambda now: (now.get("executorRef") or {}).get("uid") != made["uid"], "rehoused"
+    )
+    place.wait_idle("s")
+    async with talk(place.cluster.kubeconfig, name, "s", operator_namespace=name) as it:
+        assert "the first was: alpha" in await it.ask("beta")
+    status = place.wait("rival", in_use, "still waiting")
+    assert "resumeTokenRef" not in status, "it never ran there"
+
+    # A session that rests keeps its files, and one that has ended leaves them.
+    place.patch("tasksession", "s", {"spec": {"operatingMode": "Suspended"}})
+    place.wait("s", lambda now: condition(now, "Suspended").get("status") == "True", "at rest")
+    place.kubectl("delete", "executor", made["name"], "--wait=false")
+    place.wait("rival", lambda now: in_use(now) and " s " in now["errorMessage"], "waiting for s")
+    place.patch("tasksession", "s", {"spec": {"operatingMode": "Finished"}})
+    place.wait_state("s", "COMPLETED")
+    place.wait_idle("rival")
+
+
+def in_use(status: Body) -> bool:
+    return condition(status, "Ready").get("reason") == "WorkspaceInUse"
 
 
 def test_a_process_that_its_run_file_does_not_name_goes_with_its_session(

@@ -74,7 +74,7 @@ class Cache:
         self._bodies: dict[Place, Body] = {}
         self._on_change = on_change
         self._sessions_of: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-        self._executors_on: dict[str, set[Place]] = defaultdict(set)
+        self._placed_on: dict[str, set[Place]] = defaultdict(set)
         self._worktree_of: dict[Place, str] = {}
         self._places: dict[str, Place] = {}
 
@@ -103,13 +103,21 @@ class Cache:
 
     def sharing(self, worktree: str) -> tuple[Place, ...]:
         """Executors, of any namespace, whose real folder is this one, contains it or lies in it."""
+        return self._overlapping(group.EXECUTOR, worktree)
+
+    def keeping(self, worktree: str) -> tuple[Place, ...]:
+        """Sessions, of any namespace, whose files are there by their status."""
+        return self._overlapping(group.TASK_SESSION, worktree)
+
+    def _overlapping(self, kind: str, worktree: str) -> tuple[Place, ...]:
         real = os.path.realpath(worktree)
         inside = real.rstrip("/") + "/"
         found = [
             place
-            for other, places in self._executors_on.items()
+            for other, places in self._placed_on.items()
             if other == real or other.startswith(inside) or real.startswith(other.rstrip("/") + "/")
             for place in places
+            if place[0] == kind
         ]
         return tuple(sorted(found))
 
@@ -157,7 +165,7 @@ class Cache:
             self._sessions_of[key].add(place[2])
         if (worktree := _worktree(place, body)) is not None:
             self._worktree_of[place] = worktree
-            self._executors_on[worktree].add(place)
+            self._placed_on[worktree].add(place)
 
     def _unindex(self, place: Place, body: Body | None) -> None:
         if body is None:
@@ -166,7 +174,7 @@ class Cache:
         for key in _references(place, body):
             _discard(self._sessions_of, key, place[2])
         if (worktree := self._worktree_of.pop(place, None)) is not None:
-            _discard(self._executors_on, worktree, place)
+            _discard(self._placed_on, worktree, place)
 
 
 def _discard(index: dict[Any, set[Any]], key: Any, name: Any) -> None:
@@ -193,9 +201,13 @@ def _references(place: Place, body: Body) -> Iterator[tuple[str, str, str]]:
 
 
 def _worktree(place: Place, body: Body) -> str | None:
-    """The real folder of a local executor: however it is spelled, it is the same files."""
-    if place[0] != group.EXECUTOR:
-        return None
-    local = (body.get("spec") or {}).get("localStandalone") or {}
-    path = local.get("worktreePath")
+    """The real folder of a local executor, or of a session that has its files in one: however it
+    is spelled, it is the same files."""
+    if place[0] == group.EXECUTOR:
+        local = (body.get("spec") or {}).get("localStandalone") or {}
+        path = local.get("worktreePath")
+    else:
+        status = body.get("status") or {}
+        here = (status.get("workspaceRef") or {}).get("kind") == group.EXECUTOR
+        path = (status.get("worktree") or {}).get("path") if here else None
     return os.path.realpath(path) if path else None

@@ -97,6 +97,7 @@ class Observer:
             bound=bound,
             term=self._w.lease.term,
             rivals=self._rivals(executor),
+            keeps=self._keeps(executor),
             task_uid=task_uid,
             failed=failed,
             served=await self._served(executor),
@@ -206,17 +207,22 @@ class Observer:
         return None
 
     def _rivals(self, executor: Executor) -> tuple[Rival, ...]:
-        """Other executors that were given the same files, and whose agentctl lives there."""
+        """Whoever else was given the same files, works on them, or has them."""
         local, meta = executor.spec.local_standalone, executor.metadata
         if local is None:
             return ()
+        keepers = self._keepers(local.worktree_path)
         found: list[Rival] = []
         for kind, namespace, name in self._w.cache.sharing(local.worktree_path):
             look: Look[Executor] = self._model(Executor, kind, namespace, name)
             other = look.value if isinstance(look, Found) else None
-            if other is None or other.metadata.uid == meta.uid or other.metadata.is_deleting:
+            if other is None or other.metadata.is_deleting:
                 continue
+            kept = [each for each in keepers if _is_in(each, other)]
+            keepers = [each for each in keepers if each not in kept]
             uid = other.metadata.uid
+            if uid == meta.uid:
+                continue
             path = other.spec.local_standalone.worktree_path if other.spec.local_standalone else ""
             found.append(
                 Rival(
@@ -225,9 +231,27 @@ class Observer:
                     uid=uid,
                     created=other.metadata.creation_timestamp or "",
                     holds=self._w.local.lives(namespace, path, uid),
+                    keeps=bool(kept),
                 )
             )
+        found += [_homeless(session) for session in keepers]
         return tuple(sorted(found, key=lambda rival: (rival.created, rival.uid)))
+
+    def _keepers(self, worktree: str) -> list[TaskSession]:
+        """Sessions that go on, and whose files are there."""
+        found: list[TaskSession] = []
+        for kind, namespace, name in self._w.cache.keeping(worktree):
+            look: Look[TaskSession] = self._model(TaskSession, kind, namespace, name)
+            if isinstance(look, Found) and _goes_on(look.value):
+                found.append(look.value)
+        return found
+
+    def _keeps(self, executor: Executor) -> bool:
+        """Whether the files are those of this executor's own session."""
+        local = executor.spec.local_standalone
+        if local is None:
+            return False
+        return any(_is_in(each, executor) for each in self._keepers(local.worktree_path))
 
     def _process(self, executor: Executor, problem: RuntimeProblem | None) -> Look[ProcessSeen]:
         """This machine's agentctl for an executor; it may outlive the folder that it works in."""
@@ -315,3 +339,32 @@ class Observer:
             return Found(TaskSession.from_body(body))
         except InvalidSpec as error:
             return Unreadable(error.message, lasting=True)
+
+
+def _goes_on(session: TaskSession) -> bool:
+    """It has not come to its end: a session that rests keeps its files too."""
+    over = session.status.state in ("COMPLETED", "CANCELLED")
+    return not over and not session.metadata.is_deleting
+
+
+def _is_in(session: TaskSession, executor: Executor) -> bool:
+    """This executor is the session's: the one that it names or that was made for it, or points
+    at. Those that take turns in one executor are no rivals of it."""
+    meta, ref = executor.metadata, session.status.executor_ref
+    if session.metadata.namespace != meta.namespace:
+        return False
+    return executor_name(session) == meta.name or (ref is not None and ref.uid == meta.uid)
+
+
+def _homeless(session: TaskSession) -> Rival:
+    """A session whose executor is gone, or on its way."""
+    meta = session.metadata
+    return Rival(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        created=meta.creation_timestamp or "",
+        holds=False,
+        keeps=True,
+        is_session=True,
+    )

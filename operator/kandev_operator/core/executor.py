@@ -82,18 +82,23 @@ def _as_they_were(o: ExecutorObserved, why: str) -> Occupancy:
 
 def _contested(o: ExecutorObserved) -> RuntimeProblem | None:
     """Two sessions never share a folder. Whoever's agentctl lives there holds it; where nobody's
-    does, the older executor comes first."""
+    does, the session whose files they are, for a workspace follows its session and not the
+    executor; and where they are nobody's, or two say so, the older executor comes first."""
     holder = next((rival for rival in o.rivals if rival.holds), None)
     runs = isinstance(o.process, Found) and _is_ours(o, o.process.value)
     if holder is None and not runs:
+        keeper = next((rival for rival in o.rivals if rival.keeps), None)
         mine = (o.executor.metadata.creation_timestamp or "", o.executor.metadata.uid)
         older = (rival for rival in o.rivals if (rival.created, rival.uid) < mine)
-        holder = next(older, None)
+        nobody_alone = o.keeps == (keeper is not None)
+        holder = next(older, None) if nobody_alone else keeper
     if holder is None:
         return None
+    who = "has its files" if holder.is_session else "works"
+    kind = "Session" if holder.is_session else "Executor"
     return RuntimeProblem(
         WorkspaceReadyReason.WORKSPACE_IN_USE,
-        f"Executor {holder.name} of namespace {holder.namespace} works in the same folder, or in "
+        f"{kind} {holder.name} of namespace {holder.namespace} {who} in the same folder, or in "
         "one that contains it; two sessions never share files.",
     )
 

@@ -131,7 +131,6 @@ def render(o: ExecutorObserved, held: Occupancy, life: Life, now: datetime) -> E
     old = o.executor.status
     same = held.session_ref is not None and held.session_ref == old.session_ref
     caps = _capabilities(o, held) or (old.capabilities if same else None)
-    local = o.executor.spec.local_standalone
     seen = o.probe.last_seen
     fields: dict[str, Any] = {
         "observed_generation": o.executor.metadata.generation,
@@ -142,7 +141,7 @@ def render(o: ExecutorObserved, held: Occupancy, life: Life, now: datetime) -> E
         "capabilities": caps,
         "supports_session_resume": caps.supports_session_resume if caps else None,
         "supports_workspace_only": caps.supports_workspace_only if caps else None,
-        "worktree": WorktreeStatus(path=local.worktree_path) if local else old.worktree,
+        "worktree": _worktree(o, life),
         "last_seen_at": rfc3339(seen) if seen else old.last_seen_at,
         "error_message": _error_message(life),
         "next_attempt_at": rfc3339(life.retry_at) if life.retry_at else None,
@@ -150,6 +149,15 @@ def render(o: ExecutorObserved, held: Occupancy, life: Life, now: datetime) -> E
     }
     new = old.replacing(**fields)
     return new.replacing(conditions=_conditions(o, held, life, caps, now))
+
+
+def _worktree(o: ExecutorObserved, life: Life) -> WorktreeStatus | None:
+    """The files; those that are another session's are not ours to name."""
+    local = o.executor.spec.local_standalone
+    if local is None:
+        return o.executor.status.worktree
+    taken = life.agentctl.reason == WorkspaceReadyReason.WORKSPACE_IN_USE
+    return None if taken else WorktreeStatus(path=local.worktree_path)
 
 
 def _error_message(life: Life) -> str | None:

@@ -219,7 +219,8 @@ class RuntimeProblem:
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """Another local executor, not being deleted, whose folder is, contains or lies in ours."""
+    """Another local executor, not being deleted, whose folder is, contains or lies in ours; or a
+    session that has its files there, and at present no executor."""
 
     name: str
     namespace: str
@@ -227,6 +228,9 @@ class Rival:
     created: str
     holds: bool
     """Its own agentctl lives on its folder."""
+    keeps: bool = False
+    """The files there are those of a session that goes on, whatever runs at present."""
+    is_session: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +303,8 @@ class ExecutorObserved:
     """The session that status.sessionRef names, by UID; Missing when it is positively gone."""
     term: int
     rivals: tuple[Rival, ...] = ()
+    keeps: bool = False
+    """The files in this executor's folder are those of its own session, which goes on."""
     task_uid: str | None = None
     """UID of the task of the claimant or of the bound session."""
     failed: Failed | None = None
