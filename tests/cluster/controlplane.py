@@ -43,6 +43,7 @@ class _Run:
     name: str
     folder: Path
     orphaned_folder: Path | None
+    host: str
     pki: Pki = field(init=False)
     etcd: Component = field(init=False)
     apiserver: Component = field(init=False)
@@ -52,11 +53,12 @@ class _Run:
     def __post_init__(self) -> None:
         for name in ("kubeconfigs", "snapshots"):
             (self.folder / name).mkdir(mode=0o700)
-        self.pki = Pki(self.folder / "pki", flags.ADDRESSES, flags.HOSTS)
-        self.etcd = self._component("etcd")
-        self.apiserver = self._component("kube-apiserver")
+        addresses = dict.fromkeys((flags.LOOPBACK, self.host, flags.SERVICE_ADDRESS))
+        self.pki = Pki(self.folder / "pki", addresses, flags.HOSTS)
+        self.etcd = self.component("etcd")
+        self.apiserver = self.component("kube-apiserver")
 
-    def _component(self, name: str) -> Component:
+    def component(self, name: str) -> Component:
         return Component(name, self.folder / f"{name}.log", self.orphaned_folder)
 
     @property
@@ -65,7 +67,7 @@ class _Run:
 
     @property
     def api(self) -> Api:
-        return Api(self.port, self.pki.ca_file, *self.pki.admin_files)
+        return Api(self.port, self.pki.ca_file, *self.pki.admin_files, host=self.host)
 
     def kill(self) -> None:
         self.apiserver.kill()
@@ -79,6 +81,7 @@ class ControlPlane(Cluster):
     """
 
     description = "the control plane made for this run"
+    host = flags.LOOPBACK
 
     def __init__(
         self,
@@ -109,7 +112,8 @@ class ControlPlane(Cluster):
         folder = self._new_folder()
         orphaned = folder if self._given_folder is None else None
         try:
-            self._started = _Run(f"kandev-test-{uuid.uuid4().hex}", folder, orphaned)
+            name = f"kandev-test-{uuid.uuid4().hex}"
+            self._started = _Run(name, folder, orphaned, self.host)
             self._start_on_free_ports()
             namespaces.add_service_account(self._run.api, "default")
         except BaseException:
@@ -160,7 +164,7 @@ class ControlPlane(Cluster):
 
     def start_apiserver(self) -> None:
         run, api = self._run, self._run.api
-        words = flags.apiserver(run.pki, run.port, run.etcd_port)
+        words = flags.apiserver(run.pki, run.host, run.port, run.etcd_port)
         if self._is_audited:
             words += flags.audit(self._audit_file, run.folder / "audit-policy.json")
         run.apiserver.start([self._programs.apiserver, *words, *self._extra])
@@ -200,7 +204,7 @@ class ControlPlane(Cluster):
 
     @property
     def server(self) -> str:
-        return f"https://127.0.0.1:{self._run.port}"
+        return f"https://{self.host}:{self._run.port}"
 
     @property
     def etcd_url(self) -> str:

@@ -12,7 +12,7 @@ from cluster.certificates import Pki
 
 SERVICE_RANGE = "10.96.0.0/16"
 SERVICE_ADDRESS = "10.96.0.1"
-ADDRESSES = ("127.0.0.1", SERVICE_ADDRESS)
+LOOPBACK = "127.0.0.1"
 HOSTS = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 
 _ISSUER = "https://kubernetes.default.svc"
@@ -20,7 +20,7 @@ _NEVER_ROTATE_MB = 100_000
 
 
 def etcd(name: str, data: Path, port: int) -> list[str]:
-    url = f"http://127.0.0.1:{port}"
+    url = f"http://{LOOPBACK}:{port}"
     return [
         f"--name={name}",
         f"--initial-cluster={name}=http://localhost:2380",
@@ -36,16 +36,17 @@ def etcd(name: str, data: Path, port: int) -> list[str]:
     ]
 
 
-def apiserver(pki: Pki, port: int, etcd_port: int) -> list[str]:
+def apiserver(pki: Pki, host: str, port: int, etcd_port: int) -> list[str]:
     certificate, key = pki.server_files
+    # It would publish its own address as the endpoints of the Service "kubernetes", and the API
+    # refuses loopback addresses there: the server would log that forever.
+    silent = ["--endpoint-reconciler-type=none"] if host == LOOPBACK else []
     return [
-        f"--etcd-servers=http://127.0.0.1:{etcd_port}",
-        "--bind-address=127.0.0.1",
-        "--advertise-address=127.0.0.1",
+        f"--etcd-servers=http://{LOOPBACK}:{etcd_port}",
+        f"--bind-address={host}",
+        f"--advertise-address={host}",
         f"--secure-port={port}",
-        # It would publish its own address as the endpoints of the Service "kubernetes", and the API
-        # refuses loopback addresses there: the server would log that forever.
-        "--endpoint-reconciler-type=none",
+        *silent,
         f"--tls-cert-file={certificate}",
         f"--tls-private-key-file={key}",
         f"--client-ca-file={pki.ca_file}",

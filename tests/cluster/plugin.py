@@ -2,43 +2,62 @@
 
 `control_plane` is whichever cluster `choice.py` finds, one for the run. `own_control_plane` is one
 that surely has powers over processes and data (kill, pause, snapshot, audit): the same one if it is
-ours, else a second. `namespace` is new for every test. What takes minutes, such as compiling at the
-first run on a machine, happens before any test's time begins to count, and shows its progress.
+ours, else a second. `namespace` is new for every test. `node` is a whole cluster, on which pods
+run; `node_slot` is where it is kept, for fixtures that live longer than a test, and `no_node` is
+for tests that need the machine to themselves. What takes minutes, such as compiling at the first
+run on a machine, happens before any test's time begins to count, and shows its progress.
 """
 
 import re
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 import pytest
 
 from cluster.choice import find_control_plane
 from cluster.controlplane import ControlPlane
 from cluster.errors import ControlPlaneError
+from cluster.images import debian
 from cluster.interface import Cluster
+from cluster.node import Node, Slot
 
 _OWN = "own_control_plane"
 _FIXTURES = {"control_plane", "kubectl", "namespace", _OWN}
+_SLOT = "node_slot"
 _LONGEST_NAME = 40
 
 _chosen = pytest.StashKey[Cluster]()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    wanted = _FIXTURES & {name for item in session.items for name in _fixtures_of(item)}
-    if not wanted or session.config.option.collectonly:
+    items = [item for item in session.items if not item.get_closest_marker("skip")]
+    asked = {name for item in items for name in _fixtures_of(item)}
+    if session.config.option.collectonly:
         return
-    cluster = session.config.stash[_chosen] = find_control_plane(audit=True)
     capture = session.config.pluginmanager.getplugin("capturemanager")
-    try:
-        with capture.global_and_fixture_disabled() if capture else nullcontext():
-            cluster.prepare()
-            if _OWN in wanted:
-                ControlPlane().prepare()
-    except ControlPlaneError:
-        # The fixture will fail in the same way, where it is seen, and unit tests beside it can run.
-        return
+    with capture.global_and_fixture_disabled() if capture else nullcontext():
+        # First, because the node's executable can serve as the control plane's too.
+        if _SLOT in asked:
+            _prepare_node()
+        if _FIXTURES & asked:
+            session.config.stash[_chosen] = find_control_plane(audit=True)
+            _prepare(session.config.stash[_chosen], own_too=_OWN in asked)
+
+
+def _prepare_node() -> None:
+    # If it fails, so will the fixture, where it is seen, and other tests beside it can run.
+    with suppress(ControlPlaneError):
+        Node().prepare()
+        debian.glibc()
+        debian.python()
+
+
+def _prepare(cluster: Cluster, own_too: bool) -> None:
+    with suppress(ControlPlaneError):
+        cluster.prepare()
+        if own_too:
+            ControlPlane().prepare()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -80,6 +99,26 @@ def namespace(control_plane: Cluster, request: pytest.FixtureRequest) -> Iterato
     control_plane.create_namespace(name)
     yield name
     control_plane.delete_namespace(name)
+
+
+@pytest.fixture(scope="session")
+def node_slot() -> Iterator[Slot]:
+    """Where this run's node is kept."""
+    slot = Slot()
+    yield slot
+    slot.clear()
+
+
+@pytest.fixture
+def node(node_slot: Slot) -> Node:
+    """A whole cluster of one real node. A test leaves all its programs running and ready."""
+    return node_slot.started()
+
+
+@pytest.fixture
+def no_node(node_slot: Slot) -> None:
+    """The machine without this run's node, for a test that starts its own."""
+    node_slot.clear()
 
 
 def _fixtures_of(item: pytest.Item) -> list[str]:

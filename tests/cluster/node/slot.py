@@ -1,0 +1,33 @@
+"""The place for a run's one node: started when a test first asks, and put away for those that must
+have the machine without it.
+
+The next test that asks gets a new one. So a test that starts and ends nodes of its own needs no
+place in any order.
+"""
+
+from cluster.node.node import Node
+
+
+class Slot:
+    """Holds the node of a run, or none."""
+
+    def __init__(self) -> None:
+        self._node: Node | None = None
+
+    def started(self) -> Node:
+        """Return the node, which is running; what a test stopped on it, that test starts again."""
+        if self._node is None:
+            node = Node(audit=True)
+            node.start()
+            self._node = node
+        return self._node
+
+    @property
+    def current(self) -> Node | None:
+        return self._node
+
+    def clear(self) -> None:
+        """End the node, if there is one, and return when the machine is as it was before."""
+        node, self._node = self._node, None
+        if node is not None:
+            node.stop()

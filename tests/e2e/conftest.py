@@ -1,0 +1,101 @@
+"""The stage of the end-to-end ring: one real node for the run, a namespace for each test.
+
+Root is needed. Whoever is not root gets these tests skipped, in words; where a run must not pass
+without them (`KANDEV_REQUIRE_NODE=1`, as the gate sets it, and always as root), they fail. When a
+test fails, what pods, events and the node's own programs said becomes part of the report.
+"""
+
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.errors import ControlPlaneError
+from cluster.images import debian
+from cluster.node import Node, Slot
+from stage.pods import Pods
+
+_REQUIRED = "KANDEV_REQUIRE_NODE"
+_TIMEOUT = 300
+_LONGEST_NAME = 40
+_LOG_LINES = 25
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    ours = [item for item in items if item.path.is_relative_to(here)]
+    is_skipped = os.geteuid() != 0 and not os.environ.get(_REQUIRED)
+    for item in ours:
+        # A node's start, and the first import of an image, may fall into any test's time.
+        item.add_marker(pytest.mark.timeout(_TIMEOUT))
+        if is_skipped:
+            reason = f"a real node needs root: run as root; {_REQUIRED}=1 makes this a failure"
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = yield
+    slot = getattr(item, "funcargs", {}).get("node_slot")
+    if report.failed and isinstance(slot, Slot) and slot.current is not None:
+        report.sections.append(("the node", _account(slot.current)))
+    return report
+
+
+@pytest.fixture
+def make_namespace(node: Node, request: pytest.FixtureRequest) -> Iterator[Callable[..., Pods]]:
+    """Namespaces for this test; Pod Security enforces the level that is asked for."""
+    readable = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())[:_LONGEST_NAME].strip("-")
+    made: list[str] = []
+
+    def make(level: str = "restricted") -> Pods:
+        name = f"{readable}-{uuid.uuid4().hex[:8]}"
+        node.create_namespace(name)
+        made.append(name)
+        node.kubectl("label", "namespace", name, f"pod-security.kubernetes.io/enforce={level}")
+        return Pods(node, name)
+
+    yield make
+    for name in made:
+        node.delete_namespace(name)
+
+
+@pytest.fixture
+def pods(make_namespace: Callable[..., Pods]) -> Pods:
+    """A namespace that enforces Pod Security *restricted*, and what a test does with pods in it."""
+    return make_namespace()
+
+
+@pytest.fixture
+def glibc_image(node: Node) -> str:
+    """The name of an image without Python, loaded."""
+    node.load(debian.glibc())
+    return debian.GLIBC_NAME
+
+
+@pytest.fixture
+def python_image(node: Node) -> str:
+    """The name of an image with Python and git, loaded."""
+    node.load(debian.python())
+    return debian.PYTHON_NAME
+
+
+def _account(node: Node) -> str:
+    """What the cluster and its programs say at this moment."""
+    parts = []
+    for words in (
+        ("get", "nodes,pods,pvc", "--all-namespaces", "--output=wide"),
+        ("get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"),
+    ):
+        try:
+            said = node.kubectl(*words, timeout=20)
+        except (ControlPlaneError, OSError) as error:
+            said = str(error)
+        parts.append(f"$ kubectl {' '.join(words)}\n{said}")
+    for name, log in node.logs().items():
+        lines = log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+        parts.append("\n".join([f"--- {name}", *(line[:300] for line in lines)]))
+    return "\n\n".join(parts)
