@@ -1,12 +1,15 @@
 """Reading a call's query: paths, numbers, yes and no. What does not fit is refused, unquoted."""
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from kandev_operator.agentctl.refusal import Refusal
 from kandev_operator.contract.errors import Code
 from kandev_operator.contract.files import decode_path, split_path
 
 TRUE, FALSE = ("true", "1"), ("false", "0", "")
+MAX_TEXT: Final = 255
 
 
 def path(text: str) -> tuple[bytes, ...]:
@@ -38,3 +41,13 @@ def flag_in(query: Mapping[str, str], name: str) -> bool:
     if text not in TRUE + FALSE:
         raise Refusal(Code.INVALID_REQUEST, f"`{name}` is true or false")
     return text in TRUE
+
+
+def text_in(query: Mapping[str, str], name: str, pattern: str) -> str | None:
+    """A short text in the query that fits a pattern of the contract; None where it is left out."""
+    text = query.get(name, "")
+    if not text:
+        return None
+    if len(text) > MAX_TEXT or not re.fullmatch(pattern, text):
+        raise Refusal(Code.INVALID_REQUEST, f"`{name}` is not one")
+    return text

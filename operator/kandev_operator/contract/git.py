@@ -38,17 +38,11 @@ MAX_BRANCHES: Final = 500
 MAX_MESSAGE_CHARS: Final = 64 * 1024
 MAX_PATHS: Final = 10_000
 
-RefName = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=255,
-        pattern=r"^[^-\x00-\x20~^:?*\[\\\x7f][^\x00-\x20~^:?*\[\\\x7f]*$",
-    ),
-]
-Revision = Annotated[
-    str, Field(min_length=1, max_length=255, pattern=r"^[^-\x00-\x20\x7f][^\x00-\x20\x7f]*$")
-]
+REF: Final = r"^[^-\x00-\x20~^:?*\[\\\x7f][^\x00-\x20~^:?*\[\\\x7f]*$"
+REVISION: Final = r"^[^-\x00-\x20\x7f][^\x00-\x20\x7f]*$"
+"""Neither can be taken for an option."""
+RefName = Annotated[str, Field(min_length=1, max_length=255, pattern=REF)]
+Revision = Annotated[str, Field(min_length=1, max_length=255, pattern=REVISION)]
 CommitId = Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
 Paths = Annotated[tuple[WirePath, ...], Field(max_length=MAX_PATHS)]
 

@@ -51,7 +51,9 @@ def sidecar(running: Sidecar) -> Sidecar:
 def benched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sidecar]:
     folder = tmp_path_factory.mktemp("bench")
     sidecar = Sidecar(folder, Keys(folder / "jwks.json"))
-    yield sidecar.start()
+    home = folder / "home"
+    home.mkdir()
+    yield sidecar.start(env={"HOME": str(home), "XDG_CONFIG_HOME": str(home)})
     sidecar.close()
 
 

@@ -9,16 +9,9 @@ from hashlib import sha256
 import pytest
 
 from integration.agentctl.harness import Refused
-from integration.agentctl.workbench import Bench, git, repository
+from integration.agentctl.workbench import Bench, code_of, git, repository
 from kandev_operator.contract import paths
 from kandev_operator.contract.files import MAX_FILE_BYTES, encode_path
-
-
-def code_of(call: object, *args: object, **more: object) -> str:
-    assert callable(call)
-    with pytest.raises(Refused) as refused:
-        call(*args, **more)
-    return str(refused.value.code)
 
 
 def etag_of(data: bytes) -> str:

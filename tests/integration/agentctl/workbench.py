@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from integration.agentctl.harness import Json, Refused, Sidecar
 from kandev_operator.contract import paths
@@ -132,6 +133,38 @@ class Bench:
     def status(self, **query: Any) -> Json:
         answer: Json = self.ask("GET", paths.GIT_STATUS, query)
         return answer
+
+    def diff(self, **query: Any) -> Json:
+        answer: Json = self.ask("GET", paths.GIT_DIFF, query)
+        return answer
+
+    def log(self, **query: Any) -> Json:
+        answer: Json = self.ask("GET", paths.GIT_LOG, query)
+        return answer
+
+    def branches(self, **query: Any) -> dict[str, Json]:
+        answer: Json = self.ask("GET", paths.GIT_BRANCHES, query)
+        return {branch["name"]: branch for branch in answer["branches"]}
+
+    def post(self, path: str, **body: Any) -> Json:
+        answer: Json = self.ask("POST", path, json=body)
+        return answer
+
+    def commit(self, message: str = "a commit", **body: Any) -> Json:
+        author = {"name": "Bo", "email": "bo@example.com"}
+        return self.post(paths.GIT_COMMIT, message=message, **({"author": author} | body))
+
+    def changes(self, **query: Any) -> dict[str, tuple[str | None, str | None]]:
+        """Path to what happened in index and work tree."""
+        entries = self.status(**query)["entries"]
+        return {e["path"]: (e["index"], e["worktree"]) for e in entries}
+
+
+def code_of(call: Callable[..., Any], *args: Any, **more: Any) -> str:
+    """The code of the refusal that a call meets with."""
+    with pytest.raises(Refused) as refused:
+        call(*args, **more)
+    return str(refused.value.code)
 
 
 def _text(value: Any) -> str:

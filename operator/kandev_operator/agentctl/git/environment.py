@@ -82,6 +82,7 @@ SETTINGS: Final = (
     ("http.lowSpeedLimit", "1"),
     ("http.lowSpeedTime", "60"),
     ("advice.detachedHead", "false"),
+    ("user.useConfigOnly", "true"),
 )
 Settings = Sequence[tuple[str, str]]
 

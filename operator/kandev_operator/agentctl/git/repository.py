@@ -15,6 +15,7 @@ from kandev_operator.agentctl.beneath import Names, Root, told
 from kandev_operator.agentctl.git import environment, guard, words
 from kandev_operator.agentctl.git.run import MAX_OUTPUT, SECONDS, Call, Done, Running, run, running
 from kandev_operator.agentctl.pool import Pool
+from kandev_operator.agentctl.redaction import HIDDEN
 from kandev_operator.agentctl.refusal import Refusal
 from kandev_operator.contract.errors import Code
 from kandev_operator.contract.files import encode_path
@@ -48,6 +49,11 @@ class Repository:
         self.configuration: tuple[guard.Setting, ...] = ()
         self.git_dir = b""
         self.shallow = False
+
+    def keep_secret(self, secret: str) -> None:
+        """Hide one more word in whatever git says."""
+        hide = self._hide
+        self._hide = lambda text: hide(text.replace(secret, HIDDEN))
 
     @property
     def wire(self) -> str:

@@ -20,7 +20,11 @@ KNOWN: Final[tuple[tuple[Code, tuple[str, ...]], ...]] = (
     (Code.GIT_LOCKED, (".lock': file exists", "another git process seems to be running")),
     (
         Code.GIT_IDENTITY_MISSING,
-        ("please tell me who you are", "auto-detect email", "empty ident name", "no email was"),
+        (
+            "please tell me who you are",
+            "empty ident name",
+            "auto-detection is disabled",
+        ),
     ),
     (Code.GIT_WOULD_LOSE, ("would be overwritten by", "would be removed by")),
     (
