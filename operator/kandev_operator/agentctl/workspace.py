@@ -11,7 +11,8 @@ from starlette.routing import BaseRoute
 from kandev_operator.agentctl.beneath import Root
 from kandev_operator.agentctl.checks import Checks
 from kandev_operator.agentctl.engine import Engine
-from kandev_operator.agentctl.files.routes import FilesFace
+from kandev_operator.agentctl.files.routes import FilesFace, Who
+from kandev_operator.agentctl.filesystems import is_network
 from kandev_operator.agentctl.git.ignores import Ignores
 from kandev_operator.agentctl.git.repository import Repositories
 from kandev_operator.agentctl.git.routes import GitFace
@@ -23,5 +24,7 @@ def routes(engine: Engine, checks: Checks) -> list[BaseRoute]:
     root = Root(engine.settings.workspace, engine.settings.state)
     pool = Pool()
     repositories = Repositories(root, pool, os.environ, engine.redactor.hide)
-    files = FilesFace(checks, root, pool, Ignores(repositories))
+    workspace = engine.settings.workspace
+    who = Who(engine.instance_id, engine.boot_id, engine.closing, is_network(workspace))
+    files = FilesFace(checks, root, pool, Ignores(repositories), who)
     return [*files.routes(), *GitFace(checks, repositories).routes()]

@@ -5,19 +5,32 @@ Scope `files` for all of it. Refusals are raised; the face turns them into error
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Send
+from starlette.types import Scope as Scopes
 
 from kandev_operator.agentctl import queries
+from kandev_operator.agentctl.attendance import attended
 from kandev_operator.agentctl.beneath import Root
 from kandev_operator.agentctl.checks import Checks, answer, read_body
-from kandev_operator.agentctl.files import ranges, reading
+from kandev_operator.agentctl.files import changes, ranges, reading
 from kandev_operator.agentctl.files.ignoring import Ignoring
+from kandev_operator.agentctl.files.search import (
+    MATCHES,
+    MAX_MATCHES,
+    MAX_QUERY,
+    Search,
+    Wanted,
+)
 from kandev_operator.agentctl.files.tree import Tree
+from kandev_operator.agentctl.files.watching import Watches
 from kandev_operator.agentctl.files.writing import Precondition, Writer
 from kandev_operator.agentctl.pool import Pool
 from kandev_operator.agentctl.refusal import Refusal
@@ -30,6 +43,7 @@ from kandev_operator.contract.files import (
     MODE_HEADER,
     MakeFolder,
     Rename,
+    WatchReady,
 )
 
 MAX_TREE_DEPTH: Final = 20
@@ -37,15 +51,41 @@ UPLOADS: Final = 4
 """Contents taken in at once; each is held in memory."""
 UPLOAD_SECONDS: Final = 120.0
 MODE: Final = re.compile(r"0?[0-7]{3}")
-Handler = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Which agentctl this is, and when it ends."""
+
+    instance_id: str
+    boot_id: str
+    closing: asyncio.Event
+    is_network: bool
+    """Whether the workspace is on a file system that other machines write, too."""
+
+
+class Held(StreamingResponse):
+    """A stream of events that lets go of its reader, even if it never began."""
+
+    def __init__(self, body: AsyncIterator[bytes], stack: AsyncExitStack) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(body, media_type="text/event-stream", headers=headers)
+        self._stack = stack
+
+    async def __call__(self, scope: Scopes, receive: Receive, send: Send) -> None:
+        async with self._stack:
+            await super().__call__(scope, receive, send)
 
 
 class FilesFace:
     """The endpoints about files."""
 
-    def __init__(self, checks: Checks, root: Root, pool: Pool, ignoring: Ignoring) -> None:
-        self._checks, self._root, self._pool = checks, root, pool
+    def __init__(
+        self, checks: Checks, root: Root, pool: Pool, ignoring: Ignoring, who: Who
+    ) -> None:
+        self._checks, self._root, self._pool, self._who = checks, root, pool, who
         self._tree, self._writer = Tree(root, pool, ignoring), Writer(root)
+        self._search, self._watches = Search(root, pool, ignoring), Watches(root, pool, ignoring)
         self._uploads = asyncio.Semaphore(UPLOADS)
 
     def routes(self) -> list[BaseRoute]:
@@ -58,6 +98,8 @@ class FilesFace:
             Route(paths.FILES_ENTRY, self.delete, methods=["DELETE"]),
             Route(paths.FILES_FOLDERS, self.make_folder, methods=["POST"]),
             Route(paths.FILES_RENAME, self.rename, methods=["POST"]),
+            Route(paths.FILES_SEARCH, self.search, methods=["GET"]),
+            Route(paths.FILES_WATCH, self.watch, methods=["GET"]),
         ]
 
     async def tree(self, request: Request) -> Response:
@@ -134,6 +176,41 @@ class FilesFace:
         before = _precondition(request.headers)
         await self._pool.run(self._writer.delete, names, recursive=recursive, before=before)
         return Response(status_code=204)
+
+    async def search(self, request: Request) -> Response:
+        query = self._caller(request)
+        text, where = query.get("query", ""), query.get("in", "names")
+        if not 0 < len(text) <= MAX_QUERY or not text.isprintable():
+            raise Refusal(Code.INVALID_REQUEST, f"`query` is text of 1 to {MAX_QUERY} characters")
+        if where not in ("names", "content"):
+            raise Refusal(Code.INVALID_REQUEST, "`in` is names or content")
+        wanted = Wanted(
+            query=text,
+            folder=queries.path_in(query),
+            limit=queries.number_in(query, "limit", MATCHES, MAX_MATCHES),
+            case=queries.flag_in(query, "case"),
+            ignored=queries.flag_in(query, "ignored"),
+        )
+        call = self._search.names if where == "names" else self._search.content
+        async with attended(request):
+            return answer(await call(wanted))
+
+    async def watch(self, request: Request) -> Response:
+        query = self._caller(request)
+        folder, ignored = queries.path_in(query), queries.flag_in(query, "ignored")
+        stack = AsyncExitStack()
+        watch, reader = await stack.enter_async_context(
+            self._watches.reading(folder, ignored=ignored)
+        )
+        ready = WatchReady(
+            instance_id=self._who.instance_id,
+            boot_id=self._who.boot_id,
+            folders=watch.folders,
+            unwatched=watch.unwatched,
+            sees_other_machines=not self._who.is_network,
+        )
+
+        return Held(changes.stream(watch, reader, ready, self._who.closing), stack)
 
     def _caller(self, request: Request) -> Mapping[str, str]:
         """Check who calls; gives the query."""

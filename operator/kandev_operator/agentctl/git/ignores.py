@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
-from kandev_operator.agentctl.git.repository import Options, Repositories
+from kandev_operator.agentctl.git.repository import Options, Repositories, Repository
 from kandev_operator.agentctl.git.run import Running
 from kandev_operator.agentctl.refusal import Refusal
 
@@ -71,7 +71,7 @@ class Asked:
 
 
 class Ignores:
-    """What git ignores in the workspace's own repository."""
+    """What git ignores in the workspace, asked of the repository that a folder is in."""
 
     def __init__(self, repositories: Repositories) -> None:
         self._repositories = repositories
@@ -99,18 +99,33 @@ class Ignores:
         A repository inside is told as its folder, with a slash at the end: git does not look into
         it. Raises Refusal where git knows nothing.
         """
-        async with (
-            self._repositories.open(()) as repository,
-            repository.streaming(
+        names = tuple(folder.split(b"/")) if folder else ()
+        home = await self._repositories.nearest(names)
+        before = b"".join(name + b"/" for name in home)
+        inside = b"/".join(names[len(home) :])
+        async with self._repositories.open(home) as repository:
+            links = await _links(repository)
+            async with repository.streaming(
                 *("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"),
-                *(("--", folder.decode("utf-8", "surrogateescape")) if folder else ()),
-            ) as process,
-        ):
-            process.stdin.close()
-            rest = b""
-            async for data in process.chunks():
-                *paths, rest = (rest + data).split(b"\0")
-                yield paths
-            code, err = await process.wait()
-            if code:
-                raise repository.refusal(err)
+                *(("--", inside.decode("utf-8", "surrogateescape")) if inside else ()),
+            ) as process:
+                process.stdin.close()
+                rest = b""
+                async for data in process.chunks():
+                    *paths, rest = (rest + data).split(b"\0")
+                    yield [before + (path + b"/" if path in links else path) for path in paths]
+                code, err = await process.wait()
+                if code:
+                    raise repository.refusal(err)
+
+
+async def _links(repository: Repository) -> frozenset[bytes]:
+    """The folders of submodules."""
+    done = await repository.tried(
+        "ls-files", "-z", "--stage", "--", ".gitmodules", options=Options()
+    )
+    if not done.out:
+        return frozenset()
+    staged = await repository.git("ls-files", "-z", "--stage")
+    records = (record.partition(b"\t") for record in staged.split(b"\0"))
+    return frozenset(path for head, _, path in records if head.startswith(b"160000 "))

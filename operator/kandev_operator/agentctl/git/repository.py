@@ -115,6 +115,13 @@ class Repositories:
     def __init__(self, root: Root, pool: Pool, own: Mapping[str, str], hide: Hide) -> None:
         self._root, self._pool, self._own, self._hide = root, pool, own, hide
 
+    async def nearest(self, names: Names) -> Names:
+        """The folder nearest above, or this one, that has a `.git`; the workspace where none has.
+
+        Raises Refusal.
+        """
+        return await self._pool.run(_nearest, self._root, names)
+
     @asynccontextmanager
     async def open(self, names: Names) -> AsyncIterator[Repository]:
         """A repository whose `.git` is in this folder; raises Refusal."""
@@ -131,3 +138,11 @@ class Repositories:
 def _open(root: Root, names: Names) -> int:
     with told(), root.folder(names) as fd:
         return os.dup(fd)
+
+
+def _nearest(root: Root, names: Names) -> Names:
+    for end in range(len(names), 0, -1):
+        with told(), root.place((*names[:end], b".git"), follow=False) as place:
+            if place.stat() is not None:
+                return names[:end]
+    return ()
