@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from kandev_operator.contract.claims import ALGORITHM, LEEWAY_SECONDS, Claims, Scope
 from kandev_operator.contract.errors import Code
-from kandev_operator.contract.paths import TOKEN_HEADER
+from kandev_operator.contract.paths import TOKEN_HEADER, TOKEN_SUBPROTOCOL
 
 if TYPE_CHECKING:
     from jwt import PyJWK
@@ -153,7 +153,7 @@ class Authenticator:
 
 def bearer(headers: Mapping[str, str]) -> str:
     """The token of a call; raises Denied. Never quoted, whatever is wrong with it."""
-    own = headers.get(TOKEN_HEADER.lower())
+    own = headers.get(TOKEN_HEADER.lower()) or _offered(headers)
     if own is None:
         scheme, _, own = (headers.get("authorization") or "").partition(" ")
         if scheme.lower() != "bearer":
@@ -162,6 +162,14 @@ def bearer(headers: Mapping[str, str]) -> str:
     if len(token) > MAX_TOKEN_CHARS or not TOKEN.fullmatch(token):
         raise Denied(Code.UNAUTHORIZED, "the token is not a token")
     return token
+
+
+def _offered(headers: Mapping[str, str]) -> str | None:
+    """The token among the subprotocols of a WebSocket: all that a browser's can bring along."""
+    for entry in (headers.get("sec-websocket-protocol") or "").split(","):
+        if entry.strip().startswith(TOKEN_SUBPROTOCOL):
+            return entry.strip().removeprefix(TOKEN_SUBPROTOCOL)
+    return None
 
 
 def require(claims: Claims, scope: Scope) -> None:

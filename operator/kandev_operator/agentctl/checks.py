@@ -36,6 +36,11 @@ class Checks:
         self.fence(claims)
         return claims
 
+    def renew(self, token: str, scope: Scope) -> Claims:
+        """The same for a token that came over an open WebSocket."""
+        headers = [(paths.TOKEN_HEADER.lower().encode(), token.encode())]
+        return self.allow(HTTPConnection({"type": "http", "headers": headers}), scope)
+
     def _claims(self, request: HTTPConnection, scope: Scope) -> Claims:
         claims = self._authenticator.claims(request.headers)
         require(claims, scope)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
+from collections.abc import Callable
 from typing import Final, assert_never
 
 from kandev_operator.agentctl.clock import now
@@ -64,6 +65,8 @@ class Engine:
         self.spec: AgentSpec | None = None
         self.news = asyncio.Condition()
         self.launches = 0
+        self.on_session: Callable[[], None] = lambda: None
+        """Called when another session is served."""
         session_id, term = states.served()
         self.state = State(term=term)
         self._group: asyncio.TaskGroup | None = None
@@ -122,6 +125,7 @@ class Engine:
         self._serve(spec.session_id)
         self.states.serve(spec.session_id, self.state.term)
         self._rang.set()
+        self.on_session()
 
     def _serve(self, session_id: str) -> None:
         self.spec = None

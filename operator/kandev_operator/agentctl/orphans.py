@@ -1,11 +1,12 @@
-"""Finding and ending what an execution left behind: one writer, always.
+"""Finding and ending what an execution, or a shell, left behind: one writer, always.
 
 Every process of an agent carries KANDEV_STATE and KANDEV_EXECUTION_ID in its environment, children
 too, whatever group or session they moved to (the first alone may be anybody's: agentctl itself can
-be told its state folder that way). And since agentctl is the subreaper, what loses its parent
-becomes its child; those are killed, too, unless agentctl is the first process of a container, which
-adopts everybody's orphans. What agentctl launched itself is left to whoever did so. Nobody else is
-ever touched.
+be told its state folder that way). A shell's carry KANDEV_SHELL_ID instead of the second. And since
+agentctl is the subreaper, what loses its parent becomes its child; those are killed, too, unless
+agentctl is the first process of a container, which adopts everybody's orphans. What agentctl
+launched itself is left to whoever did so, and at an agent's end, what belongs to a living shell to
+that shell. Nobody else is ever touched.
 """
 
 import contextlib
@@ -22,26 +23,41 @@ PR_SET_PDEATHSIG: Final = 1
 PR_SET_CHILD_SUBREAPER: Final = 36
 STATE_MARK: Final = "KANDEV_STATE"
 EXECUTION_MARK: Final = "KANDEV_EXECUTION_ID"
+SHELL_MARK: Final = "KANDEV_SHELL_ID"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _launched: set[int] = set()
 """Processes that agentctl launched, until whoever launched them has collected them."""
+_shells: dict[int, str] = {}
+"""Those among them that are shells: pid, which is also the session's number, and id."""
 _looking = threading.Lock()
 """Held while one is launched and while orphans are looked for: a child that is not known yet would
 be taken for one."""
 
 
-def launch(make: "Callable[[], subprocess.Popen[bytes]]") -> "subprocess.Popen[bytes]":
-    """Make a process that is known from its first moment."""
+def launch(
+    make: "Callable[[], subprocess.Popen[bytes]]", shell_id: str | None = None
+) -> "subprocess.Popen[bytes]":
+    """Make a process that is known from its first moment, and as which shell, if it is one."""
     with _looking:
         made = make()
         _launched.add(made.pid)
+        if shell_id is not None:
+            _shells[made.pid] = shell_id
     return made
 
 
 def collected(pid: int) -> None:
     """Its end was waited for: the number may belong to anybody from now on."""
     _launched.discard(pid)
+    _shells.pop(pid, None)
+
+
+def _living_shells() -> tuple[set[str], set[str]]:
+    """Numbers and ids of the shells. Ask after the processes were looked at, not before: one that
+    was seen is known by then."""
+    with _looking:
+        return {str(pid) for pid in _shells}, set(_shells.values())
 
 
 def become_subreaper() -> bool:
@@ -61,22 +77,57 @@ def die_with_parent(parent: int) -> Callable[[], None]:
 
 
 def marked(state: str) -> list[int]:
-    """Living processes that carry the mark of this state folder, but not this process."""
-    wanted = b"\0" + f"{STATE_MARK}={state}".encode() + b"\0"
-    execution = f"\0{EXECUTION_MARK}=".encode()
+    """Living processes that carry the marks of this state folder: an execution's, or those of a
+    shell that is over. Not this process."""
+    found = _carriers(state)
+    _, shells = _living_shells()
+    return [pid for pid, environ in found if _is_meant(environ, shells)]
+
+
+def _is_meant(environ: bytes, living: set[str]) -> bool:
+    shell = value(environ, SHELL_MARK)
+    if shell is not None:
+        return shell not in living
+    return value(environ, EXECUTION_MARK) is not None
+
+
+def of_shell(state: str, shell_id: str, leader: int) -> list[int]:
+    """Living processes of one shell: in its session, or carrying its mark anywhere else."""
+    found = {pid for pid, environ in _carriers(state) if value(environ, SHELL_MARK) == shell_id}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            fields = stat_fields(int(name))
+            # A number that a session still has is given to no other process.
+            if len(fields) > 3 and fields[3] == str(leader) and fields[0] not in ("Z", "X"):
+                found.add(int(name))
+    return sorted(found)
+
+
+def _carriers(state: str) -> list[tuple[int, bytes]]:
+    """Living processes that were told this state folder, with their environments."""
     own = os.getpid()
     found = []
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) == own:
             continue
-        try:
-            with open(f"/proc/{name}/environ", "rb") as file:
-                environ = b"\0" + file.read() + b"\0"
-            if wanted in environ and execution in environ and not is_zombie(int(name)):
-                found.append(int(name))
-        except OSError:
-            continue
+        environ = _environ(int(name))
+        if value(environ, STATE_MARK) == state and not is_zombie(int(name)):
+            found.append((int(name), environ))
     return found
+
+
+def _environ(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return b"\0" + file.read() + b"\0"
+    except OSError:
+        return b""
+
+
+def value(environ: bytes, name: str) -> str | None:
+    """A variable's value, in an environment whose entries have a NUL before and after them."""
+    _, sep, rest = environ.partition(f"\0{name}=".encode())
+    return os.fsdecode(rest.partition(b"\0")[0]) if sep else None
 
 
 def is_zombie(pid: int) -> bool:
@@ -124,7 +175,16 @@ def adopted(keep: frozenset[int]) -> list[int]:
     """
     if os.getpid() == 1:
         return []
-    return [pid for pid in _strangers(keep) if not is_zombie(pid)]
+    found = [(pid, stat_fields(pid), _environ(pid)) for pid in _strangers(keep)]
+    sessions, shells = _living_shells()
+    return [
+        pid
+        for pid, fields, environ in found
+        if len(fields) > 3
+        and fields[0] not in ("Z", "X")
+        and fields[3] not in sessions
+        and value(environ, SHELL_MARK) not in shells
+    ]
 
 
 def reap(keep: frozenset[int]) -> None:
@@ -140,10 +200,23 @@ def kill_leftovers(state: str, keep: frozenset[int] = frozenset(), timeout: floa
 
     A process may fork while it is being killed: looked at again until none is found.
     """
+
+    def left() -> set[int]:
+        return {pid for pid in marked(state) if pid not in keep} | set(adopted(keep))
+
+    return _kill(left, keep, timeout)
+
+
+def kill_shell(state: str, shell_id: str, leader: int, timeout: float = 5.0) -> int:
+    """The same for one shell, whose own process is its session's leader."""
+    return _kill(lambda: set(of_shell(state, shell_id, leader)), frozenset(), timeout)
+
+
+def _kill(find: Callable[[], set[int]], keep: frozenset[int], timeout: float) -> int:
     killed: set[int] = set()
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
-        left = {pid for pid in marked(state) if pid not in keep} | set(adopted(keep))
+        left = find()
         for pid in left:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)

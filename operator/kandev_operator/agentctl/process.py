@@ -116,16 +116,18 @@ class Pipe(asyncio.BaseProtocol):
 
 def _popen(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> "subprocess.Popen[bytes]":
     try:
-        return subprocess.Popen(
-            list(argv),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=cwd,
-            env=dict(env),
-            start_new_session=True,
-            # Threads are few here and none holds a lock that the child needs before exec.
-            preexec_fn=orphans.die_with_parent(os.getpid()),
+        return orphans.launch(
+            lambda: subprocess.Popen(
+                list(argv),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=cwd,
+                env=dict(env),
+                start_new_session=True,
+                # Threads are few here and none holds a lock that the child needs before exec.
+                preexec_fn=orphans.die_with_parent(os.getpid()),
+            )
         )
     except (OSError, ValueError, subprocess.SubprocessError) as exc:
         why = exc.strerror if isinstance(exc, OSError) and exc.strerror else "not launchable"
@@ -166,6 +168,7 @@ class AgentProcess:
         except BaseException:
             popen.kill()
             popen.wait()
+            orphans.collected(popen.pid)
             raise
         return process
 
@@ -185,6 +188,7 @@ class AgentProcess:
         asyncio.get_running_loop().remove_reader(pidfd)
         os.close(pidfd)
         self._popen.poll()
+        orphans.collected(self.pid)
         self.gone.set()
 
     async def keep_stderr(self) -> None:

@@ -23,7 +23,10 @@ from kandev_operator.agentctl import app, orphans
 from kandev_operator.agentctl.auth import Authenticator, KeySet
 from kandev_operator.agentctl.engine import Engine
 from kandev_operator.agentctl.settings import Settings
+from kandev_operator.agentctl.shell.protocol import websocket_protocol
+from kandev_operator.agentctl.shell.shells import Shells, place_of
 from kandev_operator.agentctl.statedir import AlreadyRunning, StateDir, write_json
+from kandev_operator.contract.shell import MAX_FRAME_BYTES
 
 log = logging.getLogger("kandev.agentctl")
 
@@ -93,7 +96,7 @@ def _end_leftovers(settings: Settings) -> None:
         log.error("%s; no agent is launched while they live", exc)
         return
     if killed:
-        log.warning("killed %d processes of an earlier life", killed)
+        log.warning("killed %d processes that were left", killed)
 
 
 def _bind(settings: Settings) -> socket.socket:
@@ -110,14 +113,25 @@ async def _serve(settings: Settings, states: StateDir, bound: socket.socket) -> 
     boot_id = str(uuid.uuid4())
     instance_id = settings.instance_id or states.instance_id()
     engine = Engine(settings, states, boot_id, instance_id)
+    shells = Shells(
+        settings.state,
+        (instance_id, boot_id),
+        lambda: place_of(engine),
+        settings.shell_scrollback_bytes,
+    )
+    engine.on_session = shells.session_changed
     authenticator = Authenticator(KeySet(settings.jwks), settings.audience)
     config = uvicorn.Config(
-        app.build(engine, authenticator),
+        app.build(engine, authenticator, shells),
         log_config=None,
         log_level="warning",
         access_log=False,
         lifespan="off",
-        ws="none",
+        ws=websocket_protocol,  # type: ignore[arg-type] # it makes what a class would make
+        ws_max_size=MAX_FRAME_BYTES,
+        ws_per_message_deflate=False,
+        ws_ping_interval=settings.shell_ping_seconds,
+        ws_ping_timeout=settings.shell_ping_seconds,
         timeout_graceful_shutdown=CLOSE_PATIENCE,
     )
     host, port = bound.getsockname()[:2]
@@ -143,13 +157,16 @@ async def _serve(settings: Settings, states: StateDir, bound: socket.socket) -> 
     async with asyncio.TaskGroup() as group:
         reaper = group.create_task(_reap(engine))
         serving = group.create_task(server.serve(sockets=[bound]))
+        terminals = group.create_task(shells.run(asked))
         await engine.run(asked)
+        await terminals
         engine.closing.set()
         await engine.wake_readers()
         server.should_exit = True
         await serving
         reaper.cancel()
     engine.close()
+    await asyncio.to_thread(_end_leftovers, settings)
     with contextlib.suppress(FileNotFoundError):
         (settings.state / "run.json").unlink()
     log.info("ended")

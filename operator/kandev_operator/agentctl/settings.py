@@ -9,7 +9,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+SCROLLBACK: Final = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Settings:
     log_level: str = "info"
     journal_max_pages: int | None = None
     max_line_bytes: int = 16 * 1024 * 1024
+    shell_scrollback_bytes: int = SCROLLBACK
+    shell_ping_seconds: float = 20.0
     patience: Patience = Patience()
 
 
@@ -90,6 +94,8 @@ def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     option("log-level", "info", "least level that is logged", choices=levels)
     option("journal-max-pages", None, "largest size of a journal, in SQLite pages", type=int)
     option("max-line-bytes", 16 * 1024 * 1024, "longest line taken from the agent", type=int)
+    option("shell-scrollback-bytes", SCROLLBACK, "what a shell keeps of its output", type=_size)
+    option("shell-ping-seconds", 20.0, "how often a shell's viewer must show it lives", type=float)
     for name, words in PATIENCE_HELP.items():
         default = getattr(Patience(), name)
         option(f"{name.replace('_', '-')}-seconds", default, words, type=float)
@@ -100,6 +106,12 @@ def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         help="run in the background; returns once it answers",
     )
     return top
+
+
+def _size(text: str) -> int:
+    if not 1024 <= (size := int(text)) <= 2**30:
+        raise argparse.ArgumentTypeError("from 1 KiB to 1 GiB")
+    return size
 
 
 def read(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Settings:
@@ -118,5 +130,7 @@ def read(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Setti
         log_level=told.log_level,
         journal_max_pages=told.journal_max_pages,
         max_line_bytes=told.max_line_bytes,
+        shell_scrollback_bytes=told.shell_scrollback_bytes,
+        shell_ping_seconds=told.shell_ping_seconds,
         patience=Patience(**waits),
     )

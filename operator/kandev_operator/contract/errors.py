@@ -38,6 +38,12 @@ class Code(StrEnum):
     """No prompt of this id was ever accepted."""
     UNKNOWN_PERMISSION = "unknown_permission"
     """No such permission request is open (answered, cancelled, or its agent is gone)."""
+    UNKNOWN_SHELL = "unknown_shell"
+    """No such shell here: it was closed, or belonged to an earlier or another agentctl."""
+    SHELL_FAILED = "shell_failed"
+    """The command of a shell cannot be run, or its folder is missing."""
+    TOO_MANY = "too_many"
+    """A documented number is reached; details: the `limit`."""
     WORKSPACE_IN_USE = "workspace_in_use"
     """Another agentctl still owns this workspace."""
     JOURNAL_UNAVAILABLE = "journal_unavailable"
@@ -108,6 +114,9 @@ STATUS_OF: Final[dict[Code, int]] = {
     Code.NOT_OFFERED: 409,
     Code.UNKNOWN_PROMPT: 404,
     Code.UNKNOWN_PERMISSION: 404,
+    Code.UNKNOWN_SHELL: 404,
+    Code.SHELL_FAILED: 422,
+    Code.TOO_MANY: 429,
     Code.WORKSPACE_IN_USE: 409,
     Code.JOURNAL_UNAVAILABLE: 503,
     Code.JOURNAL_FULL: 507,

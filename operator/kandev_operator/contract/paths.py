@@ -16,6 +16,7 @@ MODE: Final = "/api/v1/mode"
 CONFIG: Final = "/api/v1/config"
 STATUS: Final = "/api/v1/status"
 EVENTS: Final = "/api/v1/events"
+SHELL: Final = "/api/v1/shell"
 
 FILES_TREE: Final = "/api/v1/files/tree"
 FILES_CONTENT: Final = "/api/v1/files/content"
@@ -39,6 +40,8 @@ GIT_PUSH: Final = "/api/v1/git/push"
 
 TOKEN_HEADER: Final = "X-Kandev-Token"
 """Carries the caller's token where `Authorization` belongs to somebody else (the pod proxy)."""
+TOKEN_SUBPROTOCOL: Final = "kandev.token."
+"""Before the token in a browser's `Sec-WebSocket-Protocol`, where it can set no other header."""
 
 HEARTBEAT_SECONDS: Final = 10.0
 """An idle event stream carries a comment line this often; three missed ones mean it is dead."""
