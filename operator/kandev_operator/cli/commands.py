@@ -4,6 +4,7 @@
 nothing of arguments or variables. Values are checked as far as that needs no cluster.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 OPERATOR_NAMESPACE = "kandev-system"
@@ -94,6 +95,20 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class Shell:
+    """Open a terminal in the session's workspace, or come back to one."""
+
+    session: str
+    name: str = "main"
+    words: Sequence[str] = ()
+    """What to run, where the shell is new; the user's own shell where it is empty."""
+    view_only: bool = False
+    detach_keys: bytes = b"\x1dd"
+    listing: bool = False
+    close: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Why:
     """Explain the session's status."""
 
@@ -105,4 +120,6 @@ class Jwks:
     """Print the public keys."""
 
 
-Command = Prompt | Logs | Resume | FreshStart | Permissions | Allow | Deny | Cancel | Why | Jwks
+Command = (
+    Prompt | Logs | Resume | FreshStart | Permissions | Allow | Deny | Cancel | Shell | Why | Jwks
+)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from kandev_operator import __version__
-from kandev_operator.cli import commands
+from kandev_operator.cli import commands, shelloptions
 from kandev_operator.cli.commands import OPERATOR_NAMESPACE, Command, Where
 
 PROG: Final = "kubectl kandev"
@@ -24,9 +24,10 @@ _ID_LIMIT: Final = 128
 _ABOUT: Final = """\
 Talk to coding agents' sessions that kandev-operator keeps alive, and ask why one is as it is.
 
-prompt, logs, permissions, allow, deny and cancel talk to the session's agentctl. For that the
-plugin signs a token that is good for minutes and for that one executor, so it needs the right to
-read the operator's signing key; resume, fresh-start and why need no more than the session itself.
+prompt, logs, permissions, allow, deny, cancel and shell talk to the session's agentctl. For that
+the plugin signs a token that is good for minutes and for that one executor, so it needs the right
+to read the operator's signing key; resume, fresh-start and why need no more than the session
+itself.
 """
 _AFTER: Final = f"""\
 examples:
@@ -36,6 +37,7 @@ examples:
 
 exit codes:
   0    done
+  (shell passes on the exit code of what ran in the terminal)
   1    it failed: the turn was cut off or went wrong, something could not be reached or read
   2    wrong usage
   3    refused, because the session cannot as it is (no agent runs, nobody serves it)
@@ -81,6 +83,7 @@ def build() -> argparse.ArgumentParser:
     _conversation(adding)
     _wishes(adding)
     _permissions(adding)
+    shelloptions.add(_command(adding, *shelloptions.ABOUT))
     _explaining(adding)
     return parser
 

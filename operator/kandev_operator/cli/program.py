@@ -16,13 +16,14 @@ from kandev_operator.cli import (
     permissions,
     prompting,
     resuming,
+    shell,
     troubles,
     why,
 )
 from kandev_operator.cli.cluster import Cluster
 from kandev_operator.cli.commands import Command, Where
 from kandev_operator.cli.desk import Desk
-from kandev_operator.cli.faults import ExitCode, Fault
+from kandev_operator.cli.faults import Fault
 from kandev_operator.cli.reach import DirectReach
 from kandev_operator.cli.screen import Screen
 from kandev_operator.clients import errors
@@ -59,7 +60,7 @@ def desk_for(where: Where, kube: Kube, http: aiohttp.ClientSession, screen: Scre
     return Desk(cluster, reach, screen, where.operator_namespace)
 
 
-async def carry_out(desk: Desk, command: Command) -> ExitCode:
+async def carry_out(desk: Desk, command: Command) -> int:
     """Hand the command to whoever carries it out."""
     match command:
         case commands.Prompt():
@@ -78,6 +79,8 @@ async def carry_out(desk: Desk, command: Command) -> ExitCode:
             return await permissions.deny(desk, command)
         case commands.Cancel():
             return await permissions.cancel(desk, command)
+        case commands.Shell():
+            return await shell.shell(desk, command)
         case commands.Why():
             return await why.why(desk, command)
         case commands.Jwks():

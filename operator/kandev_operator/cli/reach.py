@@ -2,8 +2,9 @@
 
 Objects and signing key are read anew for each connection, because the address changes when an
 agentctl is made again and the key when it is rotated. Tokens are good for minutes, for this
-executor and session, and for reading and prompting only: this room can neither start nor stop an
-agent. A pod is asked at its own address first and through the API server where that is no way.
+executor and session, and for reading, prompting and shells only: this room can neither start nor
+stop an agent. A pod is asked at its own address first, and through the API server where that is no
+way.
 """
 
 import ssl
@@ -27,7 +28,7 @@ from kandev_operator.clients.tokens import Minter
 from kandev_operator.contract.claims import Scope
 from kandev_operator.contract.paths import TOKEN_HEADER
 
-ALLOWED: Final = frozenset({Scope.READ, Scope.PROMPT})
+ALLOWED: Final = frozenset({Scope.READ, Scope.PROMPT, Scope.SHELL})
 
 
 class NotServed(Refusal):
@@ -105,7 +106,7 @@ class DirectReach:
 
         def mint(*scopes: Scope) -> str:
             if not ALLOWED.issuperset(scopes):
-                raise ValueError("the plugin signs for reading and prompting only")
+                raise ValueError("the plugin signs for reading, prompting and shells only")
             return minter.mint(audience, scopes, session.metadata.uid)
 
         return mint

@@ -28,6 +28,7 @@ from kandev_operator.clients.agentctl_answers import (
     parse_permissions,
 )
 from kandev_operator.clients.errors import Malformed, TimedOut, Unreachable
+from kandev_operator.clients.shell import HEARTBEAT, MAX_INCOMING, ShellConnection
 from kandev_operator.clients.sse import Parser, StreamTooLong
 from kandev_operator.contract import paths
 from kandev_operator.contract.agent import (
@@ -42,6 +43,7 @@ from kandev_operator.contract.agent import (
 )
 from kandev_operator.contract.claims import Scope
 from kandev_operator.contract.events import Event
+from kandev_operator.contract.shell import ShellAnswer, ShellList, ShellReport, ShellRequest
 from kandev_operator.contract.status import Capabilities, Health, Operation, StatusReport
 from kandev_operator.contract.wire import Wire
 
@@ -165,6 +167,54 @@ class AgentctlClient:
         """Answer a permission request."""
         path = f"{paths.PERMISSIONS}/{quote(permission_id, safe='')}"
         await self._ask("POST", path, (Scope.PROMPT,), answer)
+
+    async def shells(self) -> ShellList:
+        """Ask which shells there are."""
+        return await self._read("GET", paths.SHELL, (Scope.SHELL,), ShellList)
+
+    async def make_shell(self, request: ShellRequest) -> ShellAnswer:
+        """Make a shell, or find the one of that name."""
+        return await self._read("POST", paths.SHELL, (Scope.SHELL,), ShellAnswer, request)
+
+    async def shell(self, shell_id: str) -> ShellReport:
+        """Ask for one shell. Raises Refused `unknown_shell` where it is not this agentctl's."""
+        return await self._read("GET", _shell_path(shell_id), (Scope.SHELL,), ShellReport)
+
+    async def close_shell(self, shell_id: str) -> ShellReport:
+        """End a shell and whatever it started."""
+        return await self._read("DELETE", _shell_path(shell_id), (Scope.SHELL,), ShellReport)
+
+    @asynccontextmanager
+    async def attach_shell(
+        self, shell_id: str, after: int | None = None, *, view_only: bool = False
+    ) -> AsyncIterator[ShellConnection]:
+        """See a shell, and type into it; from byte `after` on, or all that is kept.
+
+        A refusal of the upgrade has no body that could be read here: ask for the shell first.
+        """
+        path = _shell_path(shell_id)
+        call = f"WS {path}"
+        query = {"mode": "view"} if view_only else {}
+        if after is not None:
+            query["after"] = str(after)
+        try:
+            socket = await self._session.ws_connect(
+                self._url(call, path).update_query(query),
+                headers=await self._headers((Scope.SHELL,)),
+                ssl=self._route.ssl_context or True,
+                heartbeat=HEARTBEAT,
+                max_msg_size=MAX_INCOMING,
+                timeout=aiohttp.ClientWSTimeout(ws_close=self._limits.connect),
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            failure = as_refusal(call, error.status, b"")
+        except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
+            failure = Unreachable(call, _words(error))
+        else:
+            async with socket:
+                yield ShellConnection(call, socket, lambda: self._mint(Scope.SHELL))
+            return
+        raise failure
 
     async def events(
         self, after: str | None = None, kinds: Iterable[str] = ()
@@ -293,6 +343,10 @@ class _SessionOnly(Wire):
     """The body of a call that names nothing but the session."""
 
     session_id: str
+
+
+def _shell_path(shell_id: str) -> str:
+    return f"{paths.SHELL}/{quote(shell_id, safe='')}"
 
 
 def _words(error: Exception) -> str:

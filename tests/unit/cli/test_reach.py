@@ -27,12 +27,12 @@ async def test_an_audience_of_its_own(stage: Stage) -> None:
     assert await stage.play(ASK) == ExitCode.OK
 
 
-async def test_nothing_but_reading_and_prompting_is_ever_signed(stage: Stage) -> None:
+async def test_nothing_that_starts_or_stops_an_agent_is_ever_signed(stage: Stage) -> None:
     line = await stage.desk.reach.line(NAME)
-    with pytest.raises(ValueError, match="reading and prompting only"):
+    with pytest.raises(ValueError, match="reading, prompting and shells only"):
         await line.client.status(with_token=True)
     mint: Any = line.client._mint
-    for scope in set(Scope) - {Scope.READ, Scope.PROMPT}:
+    for scope in set(Scope) - {Scope.READ, Scope.PROMPT, Scope.SHELL}:
         with pytest.raises(ValueError, match="only"):
             mint(scope)
 
