@@ -90,8 +90,6 @@ class Face:
         self._checks.about(claims, body.session_id)
         self._checks.serves(body.session_id)
         self._checks.fence(claims)
-        if known := self._engine.recall_operation(body.operation_id):
-            return answer(known, 202)
         event = ev.StartAsked(
             now(),
             operation_id=body.operation_id,
@@ -102,7 +100,7 @@ class Face:
             token=body.resume_token,
             mcp_servers=body.mcp_servers,
         )
-        return self._operation(self._engine.dispatch(event))
+        return self._operation(event)
 
     async def stop(self, request: Request) -> Response:
         claims = self._checks.control(request)
@@ -110,10 +108,15 @@ class Face:
         self._checks.about(claims, body.session_id)
         self._checks.serves(body.session_id)
         self._checks.fence(claims)
-        event = ev.StopAsked(now(), body.operation_id, claims.epoch or 0, body.grace_seconds)
-        return self._operation(self._engine.dispatch(event))
+        event = ev.StopAsked(
+            now(), body.operation_id, claims.epoch or 0, body.grace_seconds, body.drop_queue
+        )
+        return self._operation(event)
 
-    def _operation(self, reply: fx.Reply | None) -> Response:
+    def _operation(self, event: ev.StartAsked | ev.StopAsked) -> Response:
+        if known := self._engine.recall_operation(event):
+            return answer(known, 202)
+        reply = self._engine.dispatch(event)
         assert isinstance(reply, fx.OperationReply)
         return answer(reply.operation, 202)
 
@@ -125,10 +128,11 @@ class Face:
         self._checks.about(claims, body.session_id)
         self._checks.serves(body.session_id)
         self._checks.fence(claims)
-        if known := self._engine.recall_prompt(body.prompt_id):
-            return answer(PromptAnswer(prompt_id=known.prompt_id, fate=known.fate), 202)
         size = sum(len(str(block)) for block in body.content)
-        reply = self._engine.dispatch(ev.PromptAsked(now(), body.prompt_id, body.content, size))
+        event = ev.PromptAsked(now(), body.prompt_id, body.content, size)
+        if known := self._engine.recall_prompt(event):
+            return answer(PromptAnswer(prompt_id=known.prompt_id, fate=known.fate), 202)
+        reply = self._engine.dispatch(event)
         assert isinstance(reply, fx.PromptReply)
         accepted = PromptAnswer(
             prompt_id=body.prompt_id, fate=reply.prompt.fate, position=reply.position

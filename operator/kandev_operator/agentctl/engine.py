@@ -16,7 +16,7 @@ from typing import Final, assert_never
 from kandev_operator.agentctl.clock import now
 from kandev_operator.agentctl.execution import Execution, Place
 from kandev_operator.agentctl.journal import Journal, JournalFull, JournalUnreadable
-from kandev_operator.agentctl.machine import Outcome, State, step
+from kandev_operator.agentctl.machine import Outcome, State, sameness, step
 from kandev_operator.agentctl.machine import effects as fx
 from kandev_operator.agentctl.machine import events as ev
 from kandev_operator.agentctl.machine.reopen import reopen
@@ -132,7 +132,10 @@ class Engine:
         self.folder = self.states.folder(session_id)
         term = self.state.term
         self.journal = Journal(
-            self.folder.journal, session_id, max_pages=self.settings.journal_max_pages
+            self.folder.journal,
+            session_id,
+            max_pages=self.settings.journal_max_pages,
+            keep=self.settings.journal_keep,
         )
         try:
             outcome = reopen(self.journal.load(), term=term, at=now())
@@ -172,15 +175,24 @@ class Engine:
         if self.journal.state is JournalState.UNREADABLE:
             raise reject(Code.JOURNAL_UNAVAILABLE, "the journal cannot be read or written")
 
-    def recall_prompt(self, prompt_id: str) -> Prompt | None:
+    def recall_prompt(self, event: ev.PromptAsked) -> Prompt | None:
         """A prompt that was decided so long ago that the machine let it go."""
-        known = any(p.prompt_id == prompt_id for p in self.state.prompts)
-        return None if known or self.journal is None else self.journal.find_prompt(prompt_id)
+        if self.journal is None or any(p.prompt_id == event.prompt_id for p in self.state.prompts):
+            return None
+        found = self.journal.find_prompt(event.prompt_id)
+        if found and (refused := sameness.conflict(found.digest, sameness.of(event))):
+            raise Rejected(refused)
+        return found
 
-    def recall_operation(self, operation_id: str) -> Operation | None:
+    def recall_operation(self, event: ev.StartAsked | ev.StopAsked) -> Operation | None:
         """An operation that ended so long ago that the machine let it go."""
-        known = any(o.operation_id == operation_id for o in self.state.operations)
-        return None if known or self.journal is None else self.journal.find_operation(operation_id)
+        wanted = event.operation_id
+        if self.journal is None or any(o.operation_id == wanted for o in self.state.operations):
+            return None
+        found = self.journal.find_operation(wanted)
+        if found and (refused := sameness.conflict(found.request_sha256, sameness.of(event))):
+            raise Rejected(refused)
+        return found
 
     # ---- the machine -------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import sqlite3
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -23,13 +24,14 @@ from kandev_operator.agentctl.filesystems import is_network
 from kandev_operator.agentctl.machine.effects import Append, Store
 from kandev_operator.agentctl.machine.reopen import Kept
 from kandev_operator.agentctl.machine.state import Prompt
+from kandev_operator.agentctl.settings import Retention
 from kandev_operator.contract.events import Event, EventKind
 from kandev_operator.contract.status import JournalState, Operation
 
-KEEP_EVENTS: Final = 200_000
-KEEP_BYTES: Final = 256 * 1024 * 1024
 CHECK_EVERY: Final = 500
-"""Events between two looks at retention."""
+"""Events between two looks at retention; an hour of the clock that ends brings one, too."""
+DELETE_AT_ONCE: Final = 20_000
+"""Rows that one look deletes at most: nobody waits long for it."""
 MAX_PENDING: Final = 2_000
 Found = TypeVar("Found", Prompt, Operation)
 
@@ -53,7 +55,14 @@ class Batch:
 class Journal:
     """An open journal. Every method is short; the event loop calls them directly."""
 
-    def __init__(self, path: Path, session_id: str, *, max_pages: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        session_id: str,
+        *,
+        max_pages: int | None = None,
+        keep: Retention | None = None,
+    ) -> None:
         self.path = path
         self.session_id = session_id
         self.state = JournalState.OK
@@ -61,11 +70,11 @@ class Journal:
         self.journal_id: str | None = None
         self.first_seq = 1
         self.last_seq = 0
-        self.keep_events = KEEP_EVENTS
-        self.keep_bytes = KEEP_BYTES
+        self.keep = keep or Retention()
         self.lost_total = 0
         self._lost_from: int | None = None
         self._since_check = 0
+        self._hour = ""
         self._pending: dict[tuple[str, str], Store] = {}
         self._full_sync: bool | None = None
         self._db: sqlite3.Connection | None = None
@@ -128,7 +137,7 @@ class Journal:
         if events:
             self._lost_from = None
         self.state, self.message = JournalState.OK, ""
-        self._retain(len(events))
+        self._retain(events)
         return events
 
     def commit_or_lose(self, stores: Sequence[Store]) -> list[Event]:
@@ -179,28 +188,53 @@ class Journal:
             data=store.data,
         )
 
-    def _retain(self, added: int) -> None:
-        self._since_check += added
-        if self._since_check < min(CHECK_EVERY, max(1, self.keep_events // 10)):
+    def _retain(self, added: Sequence[Event]) -> None:
+        """Let old events go: too many, too many bytes, or too old."""
+        if not added:
             return
-        self._since_check = 0
+        self._since_check += len(added)
+        hour = added[-1].at[:13]
+        due = min(CHECK_EVERY, max(1, self.keep.events // 10))
+        if self._since_check < due and hour == self._hour:
+            return
+        self._since_check, self._hour = 0, hour
         db = self._usable()
+        try:
+            until = max(self._first_by_number(db), self._first_by_age(db, added[-1].at))
+            until = min(until, self.last_seq, self.first_seq + DELETE_AT_ONCE)
+            if until <= self.first_seq:
+                return
+            db.execute("DELETE FROM events WHERE seq < ?", (until,))
+        except sqlite3.Error:
+            return  # no room to make room: the next look tries again
+        self.first_seq = until
+
+    def _first_by_number(self, db: sqlite3.Connection) -> int:
+        """The first event to stay, by how many there are and how big they are together."""
         kept = self.last_seq - self.first_seq + 1
         pages, free, size = (
             db.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("page_count", "freelist_count", "page_size")
         )
         used = (pages - free) * size
-        if kept <= self.keep_events and used <= self.keep_bytes:
-            return
-        over = max(kept - self.keep_events, kept * (used - self.keep_bytes) // used, 0)
+        if kept <= self.keep.events and used <= self.keep.bytes:
+            return self.first_seq
+        over = max(kept - self.keep.events, kept * (used - self.keep.bytes) // used, 0)
         # A tenth more, so that this is not done again at once.
-        until = min(self.first_seq + over + kept // 10, self.last_seq)
+        until: int = self.first_seq + over + kept // 10
+        return until
+
+    def _first_by_age(self, db: sqlite3.Connection, newest: str) -> int:
         try:
-            db.execute("DELETE FROM events WHERE seq < ?", (until,))
-        except sqlite3.Error:
-            return  # no room to make room: the next look tries again
-        self.first_seq = until
+            oldest = datetime.fromisoformat(newest) - timedelta(days=self.keep.days)
+        except (ValueError, OverflowError):
+            return self.first_seq
+        # Times are written alike (RFC 3339, UTC), and so they sort as texts.
+        bound = oldest.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        row = db.execute(
+            "SELECT seq FROM events WHERE at >= ? ORDER BY seq LIMIT 1", (bound,)
+        ).fetchone()
+        return self.first_seq if row is None else int(row[0])
 
     # ---- reading -----------------------------------------------------------------------
 

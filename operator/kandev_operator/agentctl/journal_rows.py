@@ -23,7 +23,7 @@ from kandev_operator.contract.agent import PromptFate
 from kandev_operator.contract.events import Event
 from kandev_operator.contract.status import Capabilities, EndedTurn, Operation, Turn
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS events (
@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS operations (
 );
 CREATE TABLE IF NOT EXISTS prompts (
   place INTEGER PRIMARY KEY, prompt_id TEXT UNIQUE NOT NULL, fate TEXT NOT NULL,
-  at TEXT NOT NULL, reason TEXT NOT NULL, content TEXT NOT NULL
+  at TEXT NOT NULL, reason TEXT NOT NULL, content TEXT NOT NULL, digest TEXT NOT NULL DEFAULT ''
 );
 CREATE TABLE IF NOT EXISTS tokens (
   place INTEGER PRIMARY KEY CHECK (place = 1), value TEXT, established INTEGER NOT NULL,
@@ -51,6 +51,10 @@ CREATE TABLE IF NOT EXISTS executions (
   place INTEGER PRIMARY KEY CHECK (place = 1), execution_id TEXT NOT NULL, ended TEXT
 );
 """
+UPGRADES: Final = {
+    1: "ALTER TABLE prompts ADD COLUMN digest TEXT NOT NULL DEFAULT ''",
+}
+"""From each older version to the one after it."""
 PROMPT_MEMORY: Final = 10_000
 """How many prompt ids are remembered, so that an old one is not taken for new."""
 
@@ -69,12 +73,13 @@ Row = (
 
 
 def create(db: sqlite3.Connection) -> None:
-    """Make what is missing; raises ValueError for a schema of the future."""
+    """Make what is missing, upgrade what is older; raises ValueError for a schema of the future."""
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version > SCHEMA_VERSION:
         raise ValueError(f"the journal has schema {version}, this agentctl knows {SCHEMA_VERSION}")
     if version < SCHEMA_VERSION:
-        for statement in SCHEMA.split(";\n"):
+        fresh = SCHEMA.split(";\n") if version == 0 else []
+        for statement in fresh or [UPGRADES[old] for old in range(version, SCHEMA_VERSION)]:
             if statement.strip():
                 db.execute(statement)
         db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
@@ -128,10 +133,18 @@ def write(db: sqlite3.Connection, store: Row) -> None:
 
 def _write_prompt(db: sqlite3.Connection, prompt: Prompt) -> None:
     db.execute(
-        "INSERT INTO prompts (prompt_id, fate, at, reason, content) VALUES (?, ?, ?, ?, ?) "
+        "INSERT INTO prompts (prompt_id, fate, at, reason, content, digest) "
+        "VALUES (?, ?, ?, ?, ?, ?) "
         "ON CONFLICT (prompt_id) DO UPDATE SET fate = excluded.fate, reason = excluded.reason, "
         "content = excluded.content",
-        (prompt.prompt_id, prompt.fate.value, prompt.at, prompt.reason, _json(prompt.content)),
+        (
+            prompt.prompt_id,
+            prompt.fate.value,
+            prompt.at,
+            prompt.reason,
+            _json(prompt.content),
+            prompt.digest,
+        ),
     )
     db.execute(
         "DELETE FROM prompts WHERE place <= (SELECT max(place) FROM prompts) - ? "
@@ -232,20 +245,31 @@ def _load_token(db: sqlite3.Connection) -> tuple[Token | None, tuple[str, ...]]:
 
 def _load_prompts(db: sqlite3.Connection) -> tuple[Prompt, ...]:
     rows = db.execute(
-        "SELECT prompt_id, fate, at, content, reason FROM prompts WHERE fate IN ('queued', "
+        "SELECT prompt_id, fate, at, content, reason, digest FROM prompts WHERE fate IN ('queued', "
         "'sending') OR place > (SELECT max(place) FROM prompts) - ? ORDER BY place",
         (KEPT_PROMPTS,),
     ).fetchall()
     return tuple(
-        Prompt(prompt_id, PromptFate(fate), at, tuple(json.loads(content)), reason, len(content))
-        for prompt_id, fate, at, content, reason in rows
+        Prompt(
+            prompt_id,
+            PromptFate(fate),
+            at,
+            tuple(json.loads(content)),
+            reason,
+            len(content),
+            digest,
+        )
+        for prompt_id, fate, at, content, reason, digest in rows
     )
 
 
 def find_prompt(db: sqlite3.Connection, prompt_id: str) -> Prompt | None:
     """An old prompt that the machine's memory may have let go."""
-    row = _one(db, "SELECT fate, at, reason FROM prompts WHERE prompt_id = ?", prompt_id)
-    return None if row is None else Prompt(prompt_id, PromptFate(row[0]), row[1], (), row[2])
+    row = _one(db, "SELECT fate, at, reason, digest FROM prompts WHERE prompt_id = ?", prompt_id)
+    if row is None:
+        return None
+    fate, at, reason, digest = row
+    return Prompt(prompt_id, PromptFate(fate), at, (), reason, digest=digest)
 
 
 def find_operation(db: sqlite3.Connection, operation_id: str) -> Operation | None:

@@ -35,6 +35,16 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
+class Retention:
+    """How much of the past is kept; whichever bound is reached first."""
+
+    events: int = 200_000
+    bytes: int = 256 * 1024 * 1024
+    days: float = 30.0
+    """Reckoned back from the newest event, so that a session that rests loses nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What one agentctl process was told."""
 
@@ -48,6 +58,7 @@ class Settings:
     detach: bool = False
     log_level: str = "info"
     journal_max_pages: int | None = None
+    journal_keep: Retention = Retention()
     max_line_bytes: int = 16 * 1024 * 1024
     shell_scrollback_bytes: int = SCROLLBACK
     shell_ping_seconds: float = 20.0
@@ -93,6 +104,10 @@ def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     levels = ("debug", "info", "warning", "error")
     option("log-level", "info", "least level that is logged", choices=levels)
     option("journal-max-pages", None, "largest size of a journal, in SQLite pages", type=int)
+    keep = Retention()
+    option("journal-keep-events", keep.events, "events that a journal keeps at most", type=int)
+    option("journal-keep-bytes", keep.bytes, "bytes that a journal keeps at most", type=int)
+    option("journal-keep-days", keep.days, "how old a kept event may be", type=float)
     option("max-line-bytes", 16 * 1024 * 1024, "longest line taken from the agent", type=int)
     option("shell-scrollback-bytes", SCROLLBACK, "what a shell keeps of its output", type=_size)
     option("shell-ping-seconds", 20.0, "how often a shell's viewer must show it lives", type=float)
@@ -129,6 +144,9 @@ def read(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Setti
         detach=told.detach,
         log_level=told.log_level,
         journal_max_pages=told.journal_max_pages,
+        journal_keep=Retention(
+            told.journal_keep_events, told.journal_keep_bytes, told.journal_keep_days
+        ),
         max_line_bytes=told.max_line_bytes,
         shell_scrollback_bytes=told.shell_scrollback_bytes,
         shell_ping_seconds=told.shell_ping_seconds,

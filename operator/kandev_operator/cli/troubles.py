@@ -23,6 +23,7 @@ _CANNOT: Final = frozenset(
         Code.SESSION_CONFLICT,
         Code.UNKNOWN_PERMISSION,
         Code.OPERATION_CONFLICT,
+        Code.ID_REUSED,
         Code.WORKSPACE_IN_USE,
     }
 )

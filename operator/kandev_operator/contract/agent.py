@@ -56,7 +56,11 @@ class AgentAnswer(Wire):
 
 
 class StartRequest(Wire):
-    """POST `/api/v1/start`. The operation is stored before it is done; answer 202 `Operation`."""
+    """POST `/api/v1/start`. The operation is stored before it is done; answer 202 `Operation`.
+
+    The same `operation_id` with the same request answers the same operation; with another request
+    (its patience apart) it is refused as `id_reused`.
+    """
 
     session_id: Identifier
     operation_id: Identifier
@@ -69,18 +73,23 @@ class StartRequest(Wire):
 
 
 class StopRequest(Wire):
-    """POST `/api/v1/stop`: end the agent gently (stdin closed, wait, TERM, KILL). Answer 202."""
+    """POST `/api/v1/stop`: end the agent gently (stdin closed, wait, TERM, KILL). Answer 202.
+
+    Queued prompts go on waiting for the next start, unless `drop_queue` says that none will come:
+    then their fate is `not_delivered`, which is stored with the operation.
+    """
 
     session_id: Identifier
     operation_id: Identifier
     grace_seconds: Annotated[float, Field(ge=0, le=600)] = 10.0
+    drop_queue: bool = False
 
 
 class PromptRequest(Wire):
     """POST `/api/v1/prompt`: accepted (202 `PromptAnswer`) once it is stored durably.
 
     `prompt_id` is the idempotency key: the same id again answers with the recorded fate and sends
-    nothing. Content blocks are ACP's own.
+    nothing; with other content it is refused as `id_reused`. Content blocks are ACP's own.
     """
 
     session_id: Identifier

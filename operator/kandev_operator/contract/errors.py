@@ -36,6 +36,8 @@ class Code(StrEnum):
     """The agent offers no such mode, option or content; details: what it `offers`."""
     UNKNOWN_PROMPT = "unknown_prompt"
     """No prompt of this id was ever accepted."""
+    ID_REUSED = "id_reused"
+    """This operation or prompt id stands for another request already; nothing was done."""
     UNKNOWN_PERMISSION = "unknown_permission"
     """No such permission request is open (answered, cancelled, or its agent is gone)."""
     UNKNOWN_SHELL = "unknown_shell"
@@ -113,6 +115,7 @@ STATUS_OF: Final[dict[Code, int]] = {
     Code.OPERATION_CONFLICT: 409,
     Code.NOT_OFFERED: 409,
     Code.UNKNOWN_PROMPT: 404,
+    Code.ID_REUSED: 409,
     Code.UNKNOWN_PERMISSION: 404,
     Code.UNKNOWN_SHELL: 404,
     Code.SHELL_FAILED: 422,

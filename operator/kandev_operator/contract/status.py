@@ -174,6 +174,9 @@ class Operation(Wire):
     token_replaced: bool = False
     """The resume succeeded, but the agent answered with another id: the old history is lost."""
     failure: Failure | None = None
+    request_sha256: str | None = None
+    """Of what was asked under this id; a call with the same id and another request is refused as
+    `id_reused`. How long it may take is no part of it. Absent for operations of older journals."""
 
 
 class Exit(Wire):

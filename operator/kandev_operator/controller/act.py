@@ -196,6 +196,7 @@ class Actor:
             session_id=action.session_uid,
             operation_id=action.operation_id,
             grace_seconds=STOP_GRACE_SECONDS,
+            drop_queue=action.for_good,
         )
         await client.stop(request)
         self._w.prober.poke(executor.metadata.uid)

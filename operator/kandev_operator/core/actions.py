@@ -45,6 +45,8 @@ class StopAgent:
     operation_id: str
     epoch: int
     session_uid: str
+    for_good: bool = False
+    """No agent will come again: prompts that wait are told as not delivered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,10 +84,9 @@ def must_stop(o: SessionObserved) -> bool:
     )
 
 
-def stopping(o: SessionObserved, **more: Any) -> Verdict:
+def stopping(o: SessionObserved, *, for_good: bool = False, **more: Any) -> Verdict:
     """Have the agent ended gently; a turn that runs is cut off after it had time to settle."""
-    uid, epoch = o.session.metadata.uid, epoch_of(o)
-    stop = StopAgent(stop_id(uid, epoch, "stop", o.own_report), epoch, uid)
+    stop = _stop(o, for_good=for_good)
     return underway(
         AgentReadyReason.STOPPING,
         "The agent is being stopped gently.",
@@ -98,6 +97,21 @@ def stopping(o: SessionObserved, **more: Any) -> Verdict:
         progressing=ReconcilingReason.PROGRESSING,
         **more,
     )
+
+
+def dropping_queue(o: SessionObserved) -> tuple[StopAgent, ...]:
+    """For a session that has come to its end: have the prompts that still wait told as dropped."""
+    report = o.own_report
+    if report is None or all(fate != "queued" for _, fate in report.prompts):
+        return ()
+    stop = _stop(o, for_good=True)
+    return () if report.operation(stop.operation_id) else (stop,)
+
+
+def _stop(o: SessionObserved, *, for_good: bool) -> StopAgent:
+    uid, epoch = o.session.metadata.uid, epoch_of(o)
+    why = "finish" if for_good else "stop"
+    return StopAgent(stop_id(uid, epoch, why, o.own_report), epoch, uid, for_good)
 
 
 def stop_id(uid: str, epoch: int, why: str, report: AgentctlReport | None) -> str:

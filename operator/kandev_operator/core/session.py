@@ -17,7 +17,7 @@ from kandev_operator.api.sessionstatus import TaskSessionStatus
 from kandev_operator.core import agentrules, binding, lifecycle, resuming, status
 from kandev_operator.core.actions import DeleteSession
 from kandev_operator.core.binding import executor_of, is_bound
-from kandev_operator.core.intents import GUARD, must_stop, stopping
+from kandev_operator.core.intents import GUARD, dropping_queue, must_stop, stopping
 from kandev_operator.core.observed import Found, Missing, SessionObserved
 from kandev_operator.core.verdict import Plan, Rule, Verdict, reached
 
@@ -37,7 +37,7 @@ def finished(o: SessionObserved, now: datetime) -> Verdict | None:
     executor = executor_of(o)
     if executor is not None and is_bound(o):
         if must_stop(o):
-            return stopping(o)
+            return stopping(o, for_good=True)
         silent = o.report is None and executor.status.boot_id is not None
         if silent and executor.status.state in (ExecutorState.READY, ExecutorState.STARTING):
             # Its agent may be in a turn, and may answer again within the grace time.
@@ -53,7 +53,7 @@ def finished(o: SessionObserved, now: datetime) -> Verdict | None:
         said,
         _end_state(o, cancelled=wanted.cancelled),
         changes={"executor_ref": None, "intent": None, "finished": True},
-        actions=(DeleteSession(),) if over else (),
+        actions=(*dropping_queue(o), *((DeleteSession(),) if over else ())),
         requeue=due - now if due is not None and not over else None,
     )
 

@@ -12,6 +12,7 @@ from kandev_operator.agentctl.journal import Journal, JournalFull, JournalUnread
 from kandev_operator.agentctl.machine import effects as fx
 from kandev_operator.agentctl.machine.reopen import Kept
 from kandev_operator.agentctl.machine.state import Prompt, Token
+from kandev_operator.agentctl.settings import Retention
 from kandev_operator.contract.agent import PromptFate
 from kandev_operator.contract.events import EventKind
 from kandev_operator.contract.status import (
@@ -182,8 +183,7 @@ def test_a_journal_that_is_served_cannot_be_opened_twice(path: Path) -> None:
 
 
 def test_old_events_go_and_the_newest_stay(path: Path) -> None:
-    journal = Journal(path, "s")
-    journal.keep_events = 100
+    journal = Journal(path, "s", keep=Retention(events=100))
     for n in range(1, 1001):
         journal.commit((event(n),))
     assert 80 <= journal.last_seq - journal.first_seq + 1 <= 120
@@ -195,13 +195,28 @@ def test_old_events_go_and_the_newest_stay(path: Path) -> None:
 
 
 def test_old_events_go_when_they_are_too_many_bytes(path: Path) -> None:
-    journal = Journal(path, "s")
-    journal.keep_bytes = 400_000
+    journal = Journal(path, "s", keep=Retention(bytes=400_000))
     for n in range(3000):
         journal.commit((event(n, size=1000),))
     assert journal.first_seq > 1
     journal.close()
     assert journal.size() < 2_000_000
+
+
+def test_old_events_go_when_their_time_is_over(path: Path) -> None:
+    journal = Journal(path, "s", keep=Retention(days=2))
+
+    def at(day: int, hour: int = 0) -> fx.Append:
+        return fx.Append(EventKind.AGENT, f"2026-01-{day:02}T{hour:02}:00:00.000Z", "x1", {})
+
+    for day in (1, 2, 3):
+        journal.commit((at(day),))
+    assert (journal.first_seq, journal.last_seq) == (1, 3), "two days back, and not a moment less"
+    journal.commit((at(3, 1),))
+    assert journal.first_seq == 2, "an hour later the first one goes"
+    journal.commit((at(20),))
+    assert (journal.first_seq, journal.last_seq) == (5, 5), "and after a rest all but the newest"
+    journal.close()
 
 
 def fill(journal: Journal) -> None:
@@ -279,6 +294,26 @@ def test_a_damaged_file_is_left_as_it_is(path: Path, damage: Callable[[Path], No
     assert again.commit_or_lose((event(),)) == []
     again.close()
     assert path.read_bytes() == before
+
+
+def test_a_journal_of_the_first_schema_is_taken_over(path: Path) -> None:
+    journal = Journal(path, "s")
+    journal.commit((prompt("old"),))
+    journal.close()
+    db = sqlite3.connect(path)
+    db.execute("ALTER TABLE prompts DROP COLUMN digest")
+    db.execute("PRAGMA user_version=1")
+    db.commit()
+    db.close()
+    again = Journal(path, "s")
+    assert again.state is JournalState.OK, again.message
+    known = Prompt("new", PromptFate.QUEUED, AT, ({"type": "text", "text": "w"},), digest="d")
+    again.commit((fx.StorePrompt(known),))
+    assert [(p.prompt_id, p.digest) for p in again.load().prompts] == [("old", ""), ("new", "d")]
+    found = again.find_prompt("new")
+    assert found is not None
+    assert found.digest == "d"
+    again.close()
 
 
 def test_a_folder_in_its_place_is_unreadable(path: Path) -> None:

@@ -46,7 +46,7 @@ CALM = settings(
 HUNT = settings(CALM, max_examples=300, report_multiple_bugs=False, phases=[Phase.generate])
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_every_history_keeps_the_rules_of_the_house() -> None:
     World.seen = set()
     run_state_machine_as_test(World, settings=CALM)
@@ -308,7 +308,7 @@ MUTANTS: list[tuple[Mutate, str]] = [
 ]
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("mutate", "words"), MUTANTS, ids=lambda v: getattr(v, "__name__", ""))
 def test_the_world_notices(mutate: Mutate, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mutate(monkeypatch)

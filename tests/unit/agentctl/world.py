@@ -18,6 +18,7 @@ from kandev_operator.agentctl.machine.draft import DECIDED
 from kandev_operator.agentctl.machine.reopen import Kept, reopen
 from kandev_operator.agentctl.machine.tables import OPEN
 from kandev_operator.contract.agent import PermissionPolicy, PromptFate
+from kandev_operator.contract.errors import Code
 from kandev_operator.contract.status import (
     AgentStatus,
     Capabilities,
@@ -90,9 +91,13 @@ class World(House):
             assert again.operation.operation_id == event.operation_id
             assert self.state == before, "the same operation is not done again"
 
-    @rule()
-    def stop(self) -> None:
-        self.dispatch(ev.StopAsked(AT, self.fresh("o"), self.epoch, 1.0))
+    @rule(for_good=st.booleans())
+    def stop(self, for_good: bool) -> None:
+        waiting = [p.prompt_id for p in self.state.queue]
+        reply = self.dispatch(ev.StopAsked(AT, self.fresh("o"), self.epoch, 1.0, for_good))
+        if for_good and isinstance(reply, fx.OperationReply):
+            self.cancelled.update(waiting)
+            assert not self.state.queue, "nobody will come for them, and so they are told"
 
     @rule(room=st.booleans(), count=st.integers(1, 3))
     def prompt(self, room: bool, count: int) -> None:
@@ -107,9 +112,13 @@ class World(House):
     def prompt_again(self, data: st.DataObject) -> None:
         prompt_id = data.draw(st.sampled_from(self.accepted))
         before = self.state
-        reply = self.dispatch(ev.PromptAsked(AT, prompt_id, text("again")))
+        reply = self.dispatch(ev.PromptAsked(AT, prompt_id, text(prompt_id)))
         assert isinstance(reply, fx.PromptReply)
         assert self.state == before, "the same prompt id only tells its fate"
+        reply = self.dispatch(ev.PromptAsked(AT, prompt_id, text("another")))
+        assert isinstance(reply, fx.Refused), "an id stands for one prompt"
+        assert reply.code is Code.ID_REUSED
+        assert self.state == before
 
     @rule()
     def cancel(self) -> None:
@@ -413,7 +422,7 @@ class World(House):
     def a_start_is_under_way(self, mode: str) -> None:
         """The agent is asked to open a conversation, and has not answered."""
         self.calm_spell(PermissionPolicy.ASK)
-        self.stop()
+        self.stop(for_good=False)
         self.ends()
         self.start(mode, odd=False, room=True)
         self.initialize(well=True)

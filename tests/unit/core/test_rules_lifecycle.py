@@ -17,11 +17,13 @@ from builders import (
     an_executor,
     an_executor_status,
     an_intent,
+    an_operation,
     some_conditions,
 )
 from kandev_operator.api.session import OperatingMode, TaskSession
 from kandev_operator.api.timestamps import rfc3339
 from kandev_operator.core import lifecycle
+from kandev_operator.core.actions import StopAgent
 from kandev_operator.core.observed import (
     Answer,
     Found,
@@ -91,6 +93,25 @@ def test_how_a_session_ends(o: SessionObserved, expected: str) -> None:
     assert (status.executor_ref, status.intent, status.agent_execution_id) == (None, None, None)
     assert (status.needs_resume, status.is_agent_running) == (False, False)
     assert decide(with_status(o, status)).status is None
+
+
+def test_prompts_that_wait_for_a_finished_session_are_told_as_dropped() -> None:
+    waiting = {"prompts": (("p1", "delivered"), ("p2", "queued"))}
+    plan = decide(in_mode("Finished", report=a_report("none", **waiting)))
+    assert (said(plan), done(plan)) == ("COMPLETED True/Finished", "StopAgent")
+    stop = plan.actions[0]
+    assert isinstance(stop, StopAgent)
+    assert stop.for_good
+    asked = (an_operation(stop.operation_id),)
+    again = in_mode("Finished", report=a_report("none", operations=asked, **waiting))
+    assert done(decide(again)) == ""
+
+
+def test_an_agent_that_is_ended_for_good_drops_what_waits() -> None:
+    for mode, for_good in (("Finished", True), ("Suspended", False)):
+        stop = decide(in_mode(mode, report="idle")).actions[0]
+        assert isinstance(stop, StopAgent)
+        assert stop.for_good is for_good
 
 
 def test_the_end_cannot_be_left() -> None:

@@ -66,6 +66,7 @@ class StopAsked:
     operation_id: str
     epoch: int
     grace: float
+    drop_queue: bool = False
 
 
 @dataclass(frozen=True, slots=True)

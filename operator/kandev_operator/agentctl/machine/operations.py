@@ -6,7 +6,7 @@ after the old one is gone for good: two never live at once. A resume that fails 
 conversation by itself.
 """
 
-from kandev_operator.agentctl.machine import tokens, turns
+from kandev_operator.agentctl.machine import sameness, tokens, turns
 from kandev_operator.agentctl.machine.draft import Draft
 from kandev_operator.agentctl.machine.effects import (
     Arm,
@@ -44,8 +44,9 @@ def known(state: State, operation_id: str) -> Operation | None:
 def start(draft: Draft, event: StartAsked) -> Reply:
     """Accept a start, or say why not."""
     state = draft.state
+    digest = sameness.of(event)
     if found := known(state, event.operation_id):
-        return OperationReply(found)
+        return sameness.conflict(found.request_sha256, digest) or OperationReply(found)
     if refused := _refusal(state, event):
         return refused
     if state.wish is not None:
@@ -58,6 +59,7 @@ def start(draft: Draft, event: StartAsked) -> Reply:
         epoch=event.epoch,
         state=OperationState.RUNNING,
         started_at=event.at,
+        request_sha256=digest,
     )
     if event.mode == "resume" and not (event.token or "").strip():
         ended = {"state": OperationState.FAILED, "ended_at": event.at}
@@ -248,8 +250,9 @@ def fail(draft: Draft, failure: Failure) -> None:
 def stop(draft: Draft, event: StopAsked) -> Reply:
     """Accept a stop; it supersedes a start under way."""
     state = draft.state
+    digest = sameness.of(event)
     if found := known(state, event.operation_id):
-        return OperationReply(found)
+        return sameness.conflict(found.request_sha256, digest) or OperationReply(found)
     if state.session_id is None:
         return Refused(Code.NO_AGENT, "no session is served here yet")
     fail(draft, Failure(code=FailureCode.SUPERSEDED, message="a stop came in between"))
@@ -260,8 +263,11 @@ def stop(draft: Draft, event: StopAsked) -> Reply:
         state=OperationState.RUNNING,
         started_at=event.at,
         execution_id=state.execution_id if state.status in ALIVE else None,
+        request_sha256=digest,
     )
     draft.put_operation(operation)
+    if event.drop_queue:
+        turns.drop_queue(draft, "a stop dropped the prompts that waited")
     draft.set(probe=None)
     if state.status in ALIVE:
         end(draft, event.grace)

@@ -53,6 +53,8 @@ class Prompt:
     content: tuple[dict[str, Any], ...] = field(default=(), repr=False)
     reason: str = ""
     size: int = field(default=0, compare=False)
+    digest: str = field(default="", repr=False)
+    """Of the content, which outlives it; empty for prompts of older journals."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,14 @@ its own answer alone, known by turn id and execution, or with the process.
 from dataclasses import replace
 from typing import Any, Literal
 
-from kandev_operator.agentctl.machine import contents, messages, offers, permissions, tokens
+from kandev_operator.agentctl.machine import (
+    contents,
+    messages,
+    offers,
+    permissions,
+    sameness,
+    tokens,
+)
 from kandev_operator.agentctl.machine.draft import Draft
 from kandev_operator.agentctl.machine.effects import (
     Arm,
@@ -41,9 +48,11 @@ Outcome = Literal["completed", "cancelled", "interrupted", "failed"]
 def ask(draft: Draft, event: PromptAsked) -> Reply:
     """Accept a prompt, or repeat what became of it."""
     state = draft.state
+    digest = sameness.of(event)
     for known in state.prompts:
         if known.prompt_id == event.prompt_id:
-            return PromptReply(known, _position(state, known))
+            refused = sameness.conflict(known.digest, digest)
+            return refused or PromptReply(known, _position(state, known))
     if state.session_id is None:
         return Refused(Code.NO_AGENT, "no session is served here yet")
     if refused := contents.malformed(event.content):
@@ -56,11 +65,24 @@ def ask(draft: Draft, event: PromptAsked) -> Reply:
     waiting = sum(p.size for p in state.queue)
     if len(state.queue) >= MAX_QUEUE or waiting + event.size > MAX_QUEUE_BYTES:
         return Refused(Code.TOO_LARGE, "as many prompts wait already as can be kept")
-    prompt = Prompt(event.prompt_id, PromptFate.QUEUED, event.at, event.content, size=event.size)
+    prompt = Prompt(
+        event.prompt_id,
+        PromptFate.QUEUED,
+        event.at,
+        event.content,
+        size=event.size,
+        digest=digest,
+    )
     draft.put_prompt(prompt)
     accepted = PromptReply(prompt, _position(draft.state, prompt))
     pump(draft)
     return accepted
+
+
+def drop_queue(draft: Draft, reason: str) -> None:
+    """Nobody will come for the prompts that wait: none of them was ever handed over."""
+    for prompt in draft.state.queue:
+        draft.put_prompt(replace(prompt, fate=PromptFate.NOT_DELIVERED, reason=reason))
 
 
 def _someone_comes(state: State) -> bool:
