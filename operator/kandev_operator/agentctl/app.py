@@ -33,6 +33,7 @@ from kandev_operator.contract.agent import (
     CancelAnswer,
     CancelRequest,
     PermissionAnswer,
+    PermissionTaken,
     PromptAnswer,
     PromptRequest,
     StartRequest,
@@ -157,7 +158,7 @@ class Face:
         self._checks.fence(claims)
         permission_id = str(request.path_params["permission_id"])
         self._engine.dispatch(ev.PermissionChosen(now(), permission_id, body.option_id))
-        return JSONResponse({"permission_id": permission_id}, 202)
+        return answer(PermissionTaken(permission_id=permission_id), 202)
 
     # ---- reading -----------------------------------------------------------------------
 

@@ -163,3 +163,15 @@ class PermissionAnswer(Wire):
     """POST `/api/v1/permissions/{id}`: choose an option, or refuse by leaving it out."""
 
     option_id: str | None = None
+
+
+class PermissionTaken(Wire):
+    """Answer to POST `/api/v1/permissions/{id}`: the answer goes to the agent."""
+
+    permission_id: str
+
+
+class CancelAnswer(Wire):
+    """Answer to POST `/api/v1/cancel`: the turn that was asked to end; none where none ran."""
+
+    turn_id: str | None = None

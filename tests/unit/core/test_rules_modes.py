@@ -33,7 +33,8 @@ def test_an_agent_is_first_stopped_gently(mode: str, phase: str) -> None:
     assert (said(plan), done(plan)) == ("WAITING_FOR_INPUT False/Stopping at work", "StopAgent")
     stop = action(plan, "StopAgent")
     assert (stop.session_uid, stop.epoch) == ("uid-s-a", 1)
-    assert stop.operation_id == "uid-s-a-1-stop-exec-1"
+    why = "finish" if mode == "Finished" else "stop"
+    assert (stop.operation_id, stop.for_good) == (f"uid-s-a-1-{why}-exec-1", mode == "Finished")
     assert waits(plan) == 5
     assert truth(plan, "Finished") == "False/NotFinished"
 
