@@ -20,7 +20,7 @@ from kandev_operator.agentctl.machine import Outcome, State, sameness, step
 from kandev_operator.agentctl.machine import effects as fx
 from kandev_operator.agentctl.machine import events as ev
 from kandev_operator.agentctl.machine.reopen import reopen
-from kandev_operator.agentctl.machine.state import Prompt
+from kandev_operator.agentctl.machine.state import Prompt, Speech
 from kandev_operator.agentctl.machine.tables import ALIVE
 from kandev_operator.agentctl.owner import Ownership
 from kandev_operator.agentctl.redaction import Redactor
@@ -64,6 +64,7 @@ class Engine:
         self.folder: SessionFolder | None = None
         self.spec: AgentSpec | None = None
         self.news = asyncio.Condition()
+        self.live_readers = 0
         self.launches = 0
         self.on_session: Callable[[], None] = lambda: None
         """Called when another session is served."""
@@ -250,7 +251,7 @@ class Engine:
             now_known = {state.token.value if state.token else "", *state.previous_tokens}
             wished = state.wish.token if state.wish else None
             self.redactor.learn_tokens({*now_known, wished or "", state.opened_token or ""})
-        if told:
+        if told or (self.live_readers and state.speech is not before.speech):
             self._rang.set()
 
     # ---- acts --------------------------------------------------------------------------
@@ -374,11 +375,18 @@ class Engine:
         async with self.news:
             self.news.notify_all()
 
-    async def wait_news(self, journal: Journal, after: int, seconds: float) -> None:
-        """Wait until this journal has more, another one is served, or the time is over."""
+    async def wait_news(
+        self, journal: Journal, after: int, seconds: float, heard: Speech | bool | None = False
+    ) -> None:
+        """Wait until this journal has more, another one is served, or the time is over.
+
+        `heard` is what a live reader knows of the message being spoken; other readers leave it out.
+        """
 
         def is_news() -> bool:
-            return journal.last_seq > after or self.journal is not journal or self.closing.is_set()
+            if journal.last_seq > after or self.journal is not journal or self.closing.is_set():
+                return True
+            return heard is not False and self.state.speech is not heard
 
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds), self.news:

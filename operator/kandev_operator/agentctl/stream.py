@@ -3,18 +3,21 @@
 A reader pulls from the journal by its own cursor and is only woken when there is more. So there is
 no queue that could fill: a slow reader is simply further back, the agent never waits for it, and
 what a reader holds is one batch. A cursor of another journal, or older than retention keeps, gets
-a gap event first.
+a gap event first. A live reader that has caught up also gets the message being spoken, as far as
+it has not heard it: that, too, is pulled, so nothing waits in memory for anybody.
 """
 
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from kandev_operator.agentctl.clock import now
 from kandev_operator.agentctl.engine import Engine
 from kandev_operator.agentctl.journal import Journal, JournalUnreadable
+from kandev_operator.agentctl.machine.state import Speech
 from kandev_operator.contract.events import (
+    KINDS_LIVE,
     KINDS_MESSAGES,
     KINDS_STATE,
     Event,
@@ -36,6 +39,7 @@ class Wanted:
     after: int
     states: bool
     messages: bool
+    live: bool = False
 
 
 def wanted(after: str | None, kinds: str | None) -> Wanted:
@@ -44,9 +48,11 @@ def wanted(after: str | None, kinds: str | None) -> Wanted:
     if not 0 <= seq <= MAX_SEQ:
         raise ValueError("a cursor is JOURNAL_ID:SEQ")
     named = {k.strip() for k in kinds.split(",")} if kinds else {KINDS_STATE, KINDS_MESSAGES}
-    if not named or not named <= {KINDS_STATE, KINDS_MESSAGES}:
-        raise ValueError(f"kinds are {KINDS_STATE} and {KINDS_MESSAGES}")
-    return Wanted(journal_id, seq, KINDS_STATE in named, KINDS_MESSAGES in named)
+    live = KINDS_LIVE in named
+    named -= {KINDS_LIVE}
+    if not named <= {KINDS_STATE, KINDS_MESSAGES} or not (named or live):
+        raise ValueError(f"kinds are {KINDS_STATE}, {KINDS_MESSAGES} and {KINDS_LIVE}")
+    return Wanted(journal_id, seq, KINDS_STATE in named, live or KINDS_MESSAGES in named, live)
 
 
 def encode(event: Event) -> bytes:
@@ -59,11 +65,49 @@ def encode(event: Event) -> bytes:
     return ("\n".join(lines) + "\n\n").encode()
 
 
+class Tail:
+    """What one live reader has heard of the message being spoken."""
+
+    def __init__(self) -> None:
+        self.heard: Speech | None = None
+
+    def more(self, speech: Speech | None) -> dict[str, Any] | None:
+        """What it has not heard yet, as an event's data."""
+        before, self.heard = self.heard, speech
+        if speech is None:
+            return None
+        same = before is not None and before.message_id == speech.message_id
+        heard = before.told + len(before.text) if same and before is not None else 0
+        text = speech.text[max(0, heard - speech.told) :]
+        if not text:
+            return None
+        author, kind, _ = speech.source
+        return {
+            "message_id": speech.message_id,
+            "author": author,
+            "kind": kind,
+            "offset": speech.told + len(speech.text) - len(text),
+            "text": text,
+        }
+
+
 async def events(
     engine: Engine, journal: Journal, what: Wanted, heartbeat: float = HEARTBEAT_SECONDS
 ) -> AsyncIterator[bytes]:
     """The stream's body. It ends when another session is served here."""
+    engine.live_readers += what.live
+    try:
+        async for part in _events(engine, journal, what, heartbeat):
+            yield part
+    finally:
+        engine.live_readers -= what.live
+
+
+async def _events(
+    engine: Engine, journal: Journal, what: Wanted, heartbeat: float
+) -> AsyncIterator[bytes]:
     yield b": welcome\n\n"
+    tail = Tail() if what.live else None
     after = what.after
     ahead = after > journal.last_seq
     if (what.journal_id not in (None, journal.journal_id)) or ahead:
@@ -81,11 +125,30 @@ async def events(
         if batch.events:
             yield b"".join(encode(event) for event in batch.events)
         after = batch.events[-1].seq if batch.more else max(after, reached)
-        if after >= journal.last_seq:
-            before = journal.last_seq
-            await engine.wait_news(journal, after, heartbeat)
-            if journal.last_seq == before:
-                yield b": alive\n\n"
+        if after < journal.last_seq:
+            continue
+        if tail is not None and (said := tail.more(engine.state.speech)):
+            yield _live(engine, journal, said)
+            continue
+        before = journal.last_seq, engine.state.speech
+        await engine.wait_news(journal, after, heartbeat, tail.heard if tail else False)
+        if (journal.last_seq, engine.state.speech if tail else before[1]) == before:
+            yield b": alive\n\n"
+
+
+def _live(engine: Engine, journal: Journal, said: dict[str, Any]) -> bytes:
+    """Words that are not kept yet: without an id, so that no cursor moves by them."""
+    turn = engine.state.turn
+    event = Event(
+        journal_id=journal.journal_id or "",
+        seq=journal.last_seq,
+        kind=EventKind.LIVE,
+        at=now(),
+        session_id=journal.session_id,
+        execution_id=engine.state.execution_id,
+        data={**said, "turn_id": turn.turn_id if turn else None},
+    )
+    return encode(event).partition(b"\n")[2]
 
 
 def _gap(journal: Journal, start: int, end: int) -> Event:

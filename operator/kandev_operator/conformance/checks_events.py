@@ -221,6 +221,39 @@ async def status(target: Target) -> str:
     return f"last_seq {told.journal.last_seq}"
 
 
+@must("C-123", EVENTS, "A live reader gets words at once; each comes again in a kept message.")
+async def live_words(target: Target) -> str:
+    await target.opened()
+    await calm(target)
+    mark = await target.mark()
+    prompts: list[str] = []
+
+    async def prompt() -> None:
+        prompts.append(await target.prompted("slow 10"))
+
+    def is_end(frame: Frame) -> bool:
+        ended = frame.kind == EventKind.TURN_ENDED
+        return ended and frame.event().data["turn"]["prompt_id"] in prompts
+
+    found = await target.read(is_end, after=mark, kinds="state,messages,live", opened=prompt)
+    told = [f for f in found if f.kind == EventKind.LIVE]
+    need(told, "no live event came")
+    need(not any(f.id for f in told), "a live event has an id, which moves the cursor")
+    kept, live = "", ""
+    for frame in found:
+        data = frame.event().data if frame.data else {}
+        if frame.kind == EventKind.LIVE:
+            need(data["offset"] == len(live), f"offset {data['offset']}, after {len(live)}")
+            live += data["text"]
+        elif frame.kind == EventKind.MESSAGE and data["author"] == "agent":
+            kept += data["text"]
+            need(live == "" or live.startswith(kept), "kept otherwise than told live")
+            live = max(live, kept, key=len)
+    wanted = "".join(f"word{n} " for n in range(10))
+    need(kept == wanted, f"kept is {kept[:80]!r}")
+    return f"{len(told)} live events, then all of it kept"
+
+
 @must("C-120", FENCING, "A lower term is refused with 409 stale_epoch and both numbers.")
 async def lower_term(target: Target) -> str:
     await target.configured()

@@ -1,9 +1,13 @@
-"""The event stream: GET `/api/v1/events?after=JOURNAL_ID:SEQ&kinds=state,messages`.
+"""The event stream: GET `/api/v1/events?after=JOURNAL_ID:SEQ&kinds=state,messages,live`.
 
 Server-sent events: `id:` is the cursor, `event:` the kind, `data:` an `Event`. First everything
 after the cursor is replayed from the journal, then the stream goes on live; there may be any
 number of readers and none of them slows the agent. A cursor of another journal, or one older than
 retention keeps, is answered by a `gap` event first. Comment lines are heartbeats.
+
+The words of a message are gathered before they are kept. A reader that asks for `live`, too, gets
+them as they come, in `live` events: they have no `id:` and move no cursor, and each word comes
+again in the `message` event that keeps it. What was only seen live is lost with agentctl's crash.
 """
 
 from enum import StrEnum
@@ -34,14 +38,19 @@ class EventKind(StrEnum):
     MESSAGE = "message"
     """{message_id, author, kind, text | content, turn_id}; an event with a known message_id
     appends its `text` to that message."""
+    LIVE = "live"
+    """Words of a message that are not kept yet: {message_id, author, kind, turn_id, offset, text};
+    `offset` counts the message's characters before `text`. Its `seq` is that of the last event."""
     GAP = "gap"
     """The reader missed something that is not kept any more: {from_seq, to_seq}."""
 
 
 MESSAGE_KINDS: Final = frozenset({EventKind.MESSAGE})
-STATE_KINDS: Final = frozenset(EventKind) - MESSAGE_KINDS
+STATE_KINDS: Final = frozenset(EventKind) - MESSAGE_KINDS - {EventKind.LIVE}
 KINDS_STATE: Final = "state"
 KINDS_MESSAGES: Final = "messages"
+KINDS_LIVE: Final = "live"
+"""Asked for beside `messages`."""
 
 
 class Event(Wire):

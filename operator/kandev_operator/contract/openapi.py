@@ -88,8 +88,8 @@ _AFTER: Final = Parameter(
 )
 _KINDS: Final = Parameter(
     "kinds",
-    "state, messages, or both; both where absent",
-    {"type": "string", "enum": ["state", "messages", "state,messages"]},
+    "state, messages, live, with commas; state and messages where absent",
+    {"type": "string", "enum": ["state", "messages", "state,messages", "state,messages,live"]},
 )
 _AGENT: Final = (Code.NO_AGENT, Code.AGENT_NOT_RUNNING)
 

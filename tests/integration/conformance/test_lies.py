@@ -192,6 +192,7 @@ LIES: dict[str, Lie] = {
     "C-120": takes("stale_epoch"),
     "C-121": takes("stale_epoch"),
     "C-122": anybody_raises(),
+    "C-123": frames(lambda f: f.replace(b"event: live", b"id: j:1\nevent: live")),
     "C-130": takes("too_large"),
     "C-131": takes("too_large"),
     "C-132": fails_outright(),

@@ -65,7 +65,7 @@ def _tell(draft: Draft) -> None:
         return
     author, kind, _ = speech.source
     _texts(draft, speech.message_id, author, kind, speech.text)
-    draft.set(speech=replace(speech, text=""))
+    draft.set(speech=replace(speech, text="", told=speech.told + len(speech.text)))
 
 
 def _texts(draft: Draft, message_id: str, author: str, kind: str, text: str) -> None:

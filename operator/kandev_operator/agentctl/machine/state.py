@@ -102,6 +102,8 @@ class Speech:
     source: tuple[str, str, str]
     """(author, kind, the agent's own message id): a change of any of them is a new message."""
     text: str = field(repr=False)
+    told: int = 0
+    """Characters of it that events have told already."""
 
 
 @dataclass(frozen=True, slots=True)
