@@ -50,10 +50,10 @@ class Choices:
         self.checks.about(claims, body.session_id)
         self.checks.serves(body.session_id)
         self.checks.fence(claims)
-        if known := self.engine.recall_operation(body.operation_id):
-            return answer(known, 202)
         epoch = self.engine.state.epoch if claims.epoch is None else claims.epoch
         event = ev.SettingAsked(now(), body.operation_id, epoch, kind, name, value)
+        if known := self.engine.recall_operation(event):
+            return answer(known, 202)
         reply = self.engine.dispatch(event)
         assert isinstance(reply, fx.OperationReply)
         return answer(reply.operation, 202)

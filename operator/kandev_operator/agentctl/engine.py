@@ -185,7 +185,7 @@ class Engine:
             raise Rejected(refused)
         return found
 
-    def recall_operation(self, event: ev.StartAsked | ev.StopAsked) -> Operation | None:
+    def recall_operation(self, event: sameness.OperationAsked) -> Operation | None:
         """An operation that ended so long ago that the machine let it go."""
         wanted = event.operation_id
         if self.journal is None or any(o.operation_id == wanted for o in self.state.operations):

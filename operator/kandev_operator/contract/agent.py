@@ -169,9 +169,3 @@ class PermissionTaken(Wire):
     """Answer to POST `/api/v1/permissions/{id}`: the answer goes to the agent."""
 
     permission_id: str
-
-
-class CancelAnswer(Wire):
-    """Answer to POST `/api/v1/cancel`: the turn that was asked to end; none where none ran."""
-
-    turn_id: str | None = None

@@ -1,16 +1,14 @@
 """The HTTP part of contract v1 as an OpenAPI document, made from the contract's own models.
 
 `python -m kandev_operator.contract.openapi --write FILE` writes what is committed beside this
-file; a test compares. The table `ROUTES` says of each call its scope, its bodies and the codes by
-which it is refused; what the bodies hold is said by the models alone. WebSockets are not OpenAPI's
-business.
+file; a test compares. The calls are those of the table in `routes`, what their bodies hold is said
+by the models alone. WebSockets are not OpenAPI's business.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,177 +16,13 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from kandev_operator.contract import paths
-from kandev_operator.contract.agent import (
-    AgentAnswer,
-    AgentSpec,
-    CancelAnswer,
-    Permission,
-    PermissionAnswer,
-    PermissionTaken,
-    PromptAnswer,
-    PromptRequest,
-    StartRequest,
-    StopRequest,
-)
-from kandev_operator.contract.claims import Scope
-from kandev_operator.contract.errors import STATUS_OF, Code, ErrorBody
-from kandev_operator.contract.events import Event
-from kandev_operator.contract.status import Capabilities, Health, Operation, StatusReport
+from kandev_operator.contract.errors import STATUS_OF, ErrorBody
+from kandev_operator.contract.routes import OF_EVERY_CALL, ROUTES, Parameter, Route
 from kandev_operator.contract.version import CONTRACT_VERSION
 
 Json = dict[str, Any]
+BYTES: Final = "application/octet-stream"
 REFERENCE: Final = "#/components/schemas/{model}"
-
-OF_EVERY_CALL: Final = (
-    Code.UNAUTHORIZED,
-    Code.CLOCK_SKEW,
-    Code.FORBIDDEN_SCOPE,
-    Code.INVALID_REQUEST,
-    Code.STALE_EPOCH,
-    Code.SESSION_CONFLICT,
-)
-OF_A_BODY: Final = (Code.TOO_LARGE,)
-OF_THE_JOURNAL: Final = (Code.JOURNAL_UNAVAILABLE, Code.JOURNAL_FULL)
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A query parameter; a path's parameters are read off the path."""
-
-    name: str
-    words: str
-    schema: Mapping[str, Any]
-    required: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """One call of the contract."""
-
-    method: str
-    path: str
-    words: str
-    scope: Scope | None = None
-    """None: open to all."""
-    body: type[BaseModel] | None = None
-    status: int = 200
-    answer: type[BaseModel] | None = None
-    listed: bool = False
-    """The answer is a list of it."""
-    media: str = "application/json"
-    codes: tuple[Code, ...] = ()
-    """Refusals beside those of every call."""
-    query: tuple[Parameter, ...] = ()
-
-
-_AFTER: Final = Parameter(
-    "after",
-    "cursor JOURNAL_ID:SEQ; what follows it is replayed",
-    {"type": "string", "pattern": r"^.+:[0-9]+$"},
-)
-_KINDS: Final = Parameter(
-    "kinds",
-    "state, messages, live, with commas; state and messages where absent",
-    {"type": "string", "enum": ["state", "messages", "state,messages", "state,messages,live"]},
-)
-_AGENT: Final = (Code.NO_AGENT, Code.AGENT_NOT_RUNNING)
-
-CORE: Final = (
-    Route("get", paths.HEALTH, "From memory; needs no token.", answer=Health),
-    Route("get", paths.METRICS, "Prometheus text; needs no token.", media="text/plain"),
-    Route(
-        "put",
-        paths.AGENT,
-        "Which session is served here, and what to run for it.",
-        Scope.CONTROL,
-        AgentSpec,
-        answer=AgentAnswer,
-        codes=(*OF_A_BODY, *OF_THE_JOURNAL, Code.NO_AGENT),
-    ),
-    Route(
-        "get",
-        paths.CAPABILITIES,
-        "What the agent can do, probed by a real initialize.",
-        Scope.READ,
-        answer=Capabilities,
-    ),
-    Route(
-        "post",
-        paths.START,
-        "Open a conversation, new or resumed.",
-        Scope.CONTROL,
-        StartRequest,
-        202,
-        Operation,
-        codes=(
-            *OF_A_BODY,
-            *OF_THE_JOURNAL,
-            Code.NO_AGENT,
-            Code.OPERATION_CONFLICT,
-            Code.ID_REUSED,
-            Code.WORKSPACE_IN_USE,
-        ),
-    ),
-    Route(
-        "post",
-        paths.STOP,
-        "End the agent gently; the workspace stays served.",
-        Scope.CONTROL,
-        StopRequest,
-        202,
-        Operation,
-        codes=(*OF_A_BODY, Code.NO_AGENT, Code.ID_REUSED),
-    ),
-    Route(
-        "post",
-        paths.PROMPT,
-        "Accept a prompt; it goes to the agent in its turn.",
-        Scope.PROMPT,
-        PromptRequest,
-        202,
-        PromptAnswer,
-        codes=(*OF_A_BODY, *OF_THE_JOURNAL, *_AGENT, Code.ID_REUSED),
-    ),
-    Route(
-        "post",
-        paths.CANCEL,
-        "Ask the agent to end the live turn.",
-        Scope.PROMPT,
-        status=202,
-        answer=CancelAnswer,
-        codes=_AGENT,
-    ),
-    Route(
-        "get",
-        paths.PERMISSIONS,
-        "The agent's open permission requests.",
-        Scope.READ,
-        answer=Permission,
-        listed=True,
-    ),
-    Route(
-        "post",
-        paths.PERMISSIONS + "/{permission_id}",
-        "Answer one: an option, or none to refuse.",
-        Scope.PROMPT,
-        PermissionAnswer,
-        202,
-        PermissionTaken,
-        codes=(*OF_A_BODY, Code.UNKNOWN_PERMISSION, Code.NOT_FOUND),
-    ),
-    Route("get", paths.STATUS, "Everything there is to know.", Scope.READ, answer=StatusReport),
-    Route(
-        "get",
-        paths.EVENTS,
-        "Server-sent events: replay, then live. `data:` is an Event.",
-        Scope.READ,
-        answer=Event,
-        media="text/event-stream",
-        codes=(*OF_THE_JOURNAL, Code.NO_AGENT),
-        query=(_AFTER, _KINDS),
-    ),
-)
-ROUTES: Final[tuple[Route, ...]] = (*CORE,)
 
 
 def document() -> Json:
@@ -237,7 +71,9 @@ def _operation(route: Route) -> Json:
         told["parameters"] = parameters
     if route.body is not None:
         content = {"application/json": {"schema": _ref(route.body)}}
-        told["requestBody"] = {"required": True, "content": content}
+        told["requestBody"] = {"required": not route.optional, "content": content}
+    elif route.raw:
+        told["requestBody"] = {"required": True, "content": {BYTES: {"schema": {}}}}
     return told
 
 
@@ -247,6 +83,8 @@ def _name(route: Route) -> str:
 
 
 def _good(route: Route) -> Json:
+    if route.status == 204:
+        return {"description": route.words}
     if route.media != "application/json" or route.answer is None:
         return {"description": route.words, "content": {route.media: {"schema": {}}}}
     schema = _ref(route.answer)

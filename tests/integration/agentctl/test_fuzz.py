@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from integration.agentctl.harness import AUDIENCE, Keys, Sidecar
-from kandev_operator.contract import openapi, paths
+from kandev_operator.contract import openapi, paths, routes
 from kandev_operator.contract.errors import STATUS_OF, Code, ErrorBody
 
 with warnings.catch_warnings():
@@ -104,7 +104,7 @@ JSON = st.recursive(
     max_leaves=12,
 )
 BODIES = st.binary(max_size=300) | JSON.map(lambda v: json.dumps(v).encode())
-POSTS = [(r.method.upper(), r.path) for r in openapi.ROUTES if r.body is not None]
+POSTS = [(r.method.upper(), r.path) for r in routes.ROUTES if r.body is not None]
 
 
 @pytest.mark.parametrize(("method", "path"), POSTS)

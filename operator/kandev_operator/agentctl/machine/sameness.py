@@ -11,17 +11,26 @@ from hashlib import sha256
 from typing import Any
 
 from kandev_operator.agentctl.machine.effects import Refused
-from kandev_operator.agentctl.machine.events import PromptAsked, StartAsked, StopAsked
+from kandev_operator.agentctl.machine.events import (
+    PromptAsked,
+    SettingAsked,
+    StartAsked,
+    StopAsked,
+)
 from kandev_operator.contract.errors import Code
 
+OperationAsked = StartAsked | StopAsked | SettingAsked
 
-def of(event: StartAsked | StopAsked | PromptAsked) -> str:
+
+def of(event: OperationAsked | PromptAsked) -> str:
     """The digest of what is asked."""
     match event:
         case StartAsked(mode=mode, token=token, mcp_servers=servers):
             return _digest("start", mode, token, servers)
         case StopAsked(drop_queue=drop_queue):
             return _digest("stop", drop_queue)
+        case SettingAsked(kind=kind, name=name, value=value):
+            return _digest(kind, name, value)
         case PromptAsked(content=content):
             return _digest("prompt", content)
 

@@ -8,7 +8,7 @@ was learned of a conversation dies with the process that said it.
 
 from typing import Any
 
-from kandev_operator.agentctl.machine import messages, offers
+from kandev_operator.agentctl.machine import messages, offers, sameness
 from kandev_operator.agentctl.machine.draft import Draft
 from kandev_operator.agentctl.machine.effects import Choose, OperationReply, Refused, Reply
 from kandev_operator.agentctl.machine.events import (
@@ -45,9 +45,10 @@ def updated(draft: Draft, update: dict[str, Any]) -> None:
 def ask(draft: Draft, event: SettingAsked) -> Reply:
     """Accept a choice, or say why not."""
     state = draft.state
+    digest = sameness.of(event)
     for known in state.operations:
         if known.operation_id == event.operation_id:
-            return OperationReply(known)
+            return sameness.conflict(known.request_sha256, digest) or OperationReply(known)
     if state.status not in OPEN or state.execution_id is None or state.opened_token is None:
         return Refused(Code.AGENT_NOT_RUNNING, "no conversation is open")
     if state.setting is not None:
@@ -65,6 +66,7 @@ def ask(draft: Draft, event: SettingAsked) -> Reply:
         started_at=event.at,
         execution_id=state.execution_id,
         method=method,
+        request_sha256=digest,
     )
     draft.put_operation(operation)
     draft.set(setting=Setting(event.operation_id, event.kind, event.name, event.value))
