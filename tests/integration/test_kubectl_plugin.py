@@ -96,6 +96,18 @@ def test_a_conversation_is_held_lost_explained_and_resumed(shell: Shell, place: 
     said = shell.run("logs", "s")
     assert said.count("alpha") >= 2
     assert "beta" not in said, "a refused prompt is not kept"
+    assert said.count("the conversation was resumed") == 1
+    assert "the turn was cut off" not in said
+
+    # And once more, in the middle of a turn.
+    shell.run("prompt", "s", "--no-wait", "slow 60")
+    place.wait_state("s", "RUNNING")
+    asyncio.run(kill_agent(place))
+    place.wait("s", gone, "in need of a resume")
+    shell.run("resume", "s", "--timeout", "60")
+    said = shell.run("logs", "s")
+    assert said.count("the turn was cut off") == 1
+    assert said.count("the conversation was resumed") == 2
 
 
 def test_a_permission_is_listed_and_answered(shell: Shell) -> None:

@@ -49,7 +49,11 @@ exit codes:
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[Where, Command]:
     """Read the command line after the program's name. Ends the program where it makes no sense."""
     parser = build()
-    given = vars(parser.parse_args(argv))
+    read, left_over = parser.parse_known_args(argv)
+    given = vars(read)
+    if left_over:
+        # Told by the command's own parser, whose usage says what would be right.
+        given["usage"].error(f"unrecognized arguments: {' '.join(left_over)}")
     where = Where(
         namespace=_told(given, environ, "namespace"),
         kubeconfig=_told(given, environ, "kubeconfig"),
@@ -116,7 +120,7 @@ def _command(adding: Any, name: str, make: type, about: str, *examples: str) -> 
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.set_defaults(make=make)
+    parser.set_defaults(make=make, usage=parser)
     _cluster_options(parser)
     if make is not commands.Jwks:
         parser.add_argument("session", type=_session, metavar="SESSION", help="name of the session")

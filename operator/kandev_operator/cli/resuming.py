@@ -101,7 +101,8 @@ async def _confirm(desk: Desk, session: TaskSession) -> None:
     screen, name = desk.screen, session.metadata.name
     if not screen.is_attended:
         raise Misuse(
-            "a fresh start gives the conversation up: nobody can be asked here, so say --yes"
+            "a fresh start gives the conversation up: nobody can be asked here, so say --yes",
+            desk.command(f"fresh-start {name} --yes"),
         )
     screen.note(f"A fresh start of session {name}:", WARNING)
     screen.note("  lost: the agent's memory of this conversation; it begins with nothing", "")

@@ -140,6 +140,8 @@ def _beside(event: Event) -> tuple[Voice, str] | None:
             return Voice.WARNING, gap_words(data)
         case EventKind.TURN_ENDED:
             return _turn_ended(data.get("turn"))
+        case EventKind.OPERATION:
+            return _operation(data.get("operation"))
         case EventKind.PERMISSION_REQUESTED:
             asked = data.get("permission")
             asked = asked if isinstance(asked, dict) else {}
@@ -176,6 +178,27 @@ def _turn_ended(turn: Any) -> tuple[Voice, str] | None:
         "failed": "the turn failed",
     }.get(outcome, f"the turn ended: {one_line(outcome)}")
     return Voice.WARNING, f"{words}{f': {one_line(why, 500)}' if why else ''}"
+
+
+def _operation(told: Any) -> tuple[Voice, str] | None:
+    """Where another process of the agent went on, or began anew."""
+    done = told if isinstance(told, dict) else {}
+    state, resumes = _text(done, "state"), _text(done, "mode") == "resume"
+    if _text(done, "kind") != "start" or state not in ("succeeded", "failed"):
+        return None
+    if state == "failed":
+        failure = done.get("failure")
+        why = _text(failure, "message") if isinstance(failure, dict) else ""
+        what = "resuming the conversation" if resumes else "starting a conversation"
+        return Voice.WARNING, f"{what} failed{f': {one_line(why, 500)}' if why else ''}"
+    if done.get("token_replaced") is True:
+        return Voice.WARNING, (
+            "the agent answered the resume with another conversation: it does not know what was "
+            "said before"
+        )
+    if resumes:
+        return Voice.NOTE, "the conversation was resumed: the agent's new process knows it"
+    return Voice.NOTE, "a new conversation begins: the agent knows nothing of an earlier one"
 
 
 def _how(told: Any) -> str:

@@ -33,6 +33,13 @@ _CANNOT: Final = frozenset(
 def of_cluster(error: errors.KubeError) -> Fault:
     """A call to the API server that went wrong whatever it was about."""
     match error:
+        case errors.NoCredentials():
+            return Fault(
+                f"no cluster can be asked: {error.message}",
+                "See what kubectl makes of it: kubectl config view",
+                "Another file: --kubeconfig FILE, KANDEV_KUBECONFIG or KUBECONFIG; another context "
+                "of it: --context NAME (kubectl config get-contexts lists them).",
+            )
         case errors.Unauthorized():
             return Fault(
                 f"the API server does not know who is asking: {error.message}",

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import yaml
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import incluster_config, kube_config
 from kubernetes.aio.config.config_exception import ConfigException
 
-from kandev_operator.clients.errors import Unauthorized
+from kandev_operator.clients.errors import NoCredentials
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TOKEN_FILE_SECONDS: Final = 60.0
@@ -50,7 +51,7 @@ class Source(Protocol):
     """Something that credentials can be read from, any number of times."""
 
     async def load(self) -> Access:
-        """Read them now; raises Unauthorized with the reason when there are none to send."""
+        """Read them now; raises NoCredentials with the reason when there are none to send."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,11 @@ class InCluster:
                 try_refresh_token=False,
             ).load_and_set(configuration)
         except (ConfigException, OSError, ValueError) as error:
-            raise Unauthorized(_CALL, f"no service account: {error}") from None
+            raise NoCredentials(_CALL, f"no service account: {error}") from None
         authorization = await _authorization(configuration)
         if authorization is None:
             # Seen in a release of the library: it loaded the token and then sent none.
-            raise Unauthorized(_CALL, "the kubernetes package gives no token for the header")
+            raise NoCredentials(_CALL, "the kubernetes package gives no token for the header")
         return Access(
             configuration,
             authorization,
@@ -94,7 +95,7 @@ class Kubeconfig:
     async def load(self) -> Access:
         """Read the files, and run the credential plugin where the context names one."""
         if not _any_file(self.path):
-            raise Unauthorized(_CALL, f"there is no kubeconfig at {self.path}")
+            raise NoCredentials(_CALL, f"there is no kubeconfig at {self.path}")
         configuration = Configuration()
         load: Any = kube_config.load_kube_config
         try:
@@ -105,11 +106,8 @@ class Kubeconfig:
                 persist_config=False,
             )
         except Exception as error:
-            # The loader raises whatever a damaged file makes of it (TypeError, KeyError, YAML
-            # errors that quote lines of the file). Only its own words are safe to repeat.
-            own = isinstance(error, ConfigException)
-            words = str(error) if own else type(error).__name__
-            raise Unauthorized(_CALL, f"kubeconfig {self.path} cannot be used: {words}") from None
+            words = _damage(error)
+            raise NoCredentials(_CALL, f"kubeconfig {self.path} cannot be used: {words}") from None
         current = loader.current_context.get("context") or {}
         return Access(
             configuration,
@@ -132,8 +130,24 @@ def find_source(kubeconfig: str | Path | None = None, context: str | None = None
 
 
 def bearer(token: str) -> str:
-    """The header value for a token, stripped; raises Unauthorized for one that cannot be sent."""
+    """The header value for a token, stripped; raises NoCredentials for one that cannot be sent."""
     return f"Bearer {_sendable(token, 'token')}"
+
+
+def _damage(error: Exception) -> str:
+    """What is wrong with a kubeconfig. The loader raises whatever a damaged file makes of it, and
+    some of that quotes the file: only its own words, and where they stand, are repeated."""
+    match error:
+        case ConfigException():
+            return str(error)
+        case OSError(strerror=str(why)):
+            return why
+        case yaml.MarkedYAMLError(problem_mark=yaml.Mark(line=line)):
+            return f"it is not YAML, as line {line + 1} shows"
+        case yaml.YAMLError() | UnicodeDecodeError():
+            return "it is not YAML"
+        case _:
+            return f"a part of it is missing or of another kind ({type(error).__name__})"
 
 
 def _any_file(paths: str) -> bool:
@@ -143,10 +157,10 @@ def _any_file(paths: str) -> bool:
 def _sendable(value: str, what: str) -> str:
     stripped = value.strip()
     if not stripped:
-        raise Unauthorized(_CALL, f"the {what} is empty")
+        raise NoCredentials(_CALL, f"the {what} is empty")
     if not _SENDABLE.fullmatch(stripped):
         fault = "a character that a header cannot carry"
-        raise Unauthorized(_CALL, f"the {what} ({len(stripped)} characters) holds {fault}")
+        raise NoCredentials(_CALL, f"the {what} ({len(stripped)} characters) holds {fault}")
     return stripped
 
 

@@ -6,7 +6,8 @@
     │   ├── Conflict          409: somebody else wrote in between; read again
     │   ├── AlreadyExists     409: the name is taken
     │   ├── Forbidden         403: RBAC, quota, or a namespace that is going away
-    │   ├── Unauthorized      401 after the credentials were read again, or none that can be sent
+    │   ├── Unauthorized      401 after the credentials were read again
+    │   │   └── NoCredentials none that can be sent: no kubeconfig, or one that cannot be used
     │   ├── Invalid           400, 405, 413, 415, 422: asking again will not help
     │   ├── Throttled         429: ask again after `retry_after`
     │   ├── Gone              410: a resource version or a continue token has expired
@@ -112,6 +113,10 @@ class Unauthorized(KubeError):
     """The API server does not know who is asking."""
 
     outcome = "unauthorized"
+
+
+class NoCredentials(Unauthorized):
+    """There are no credentials to send. The message names the file and what is wrong with it."""
 
 
 class Invalid(KubeError):

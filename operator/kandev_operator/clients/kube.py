@@ -66,7 +66,7 @@ class Kube:
         on_request: OnRequest = nobody_counts,
         field_manager: str = FIELD_MANAGER,
     ) -> Self:
-        """Read the credentials; nothing is sent yet. Raises Unauthorized when there are none."""
+        """Read the credentials; nothing is sent yet. Raises NoCredentials when there are none."""
         source = find_source(kubeconfig, context)
         access = await source.load()
         return cls(source, access, on_request=on_request, field_manager=field_manager)

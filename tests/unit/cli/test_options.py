@@ -108,6 +108,19 @@ def test_wrong_usage_ends_with_two(argv: list[str], capsys: pytest.CaptureFixtur
     assert "usage: kubectl kandev" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "argv", [["resume", "demo", "--wiat"], ["logs", "demo", "more"], ["allow", "demo"]], ids=repr
+)
+def test_wrong_usage_is_told_by_the_command_itself(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parse(argv, {})
+    said = capsys.readouterr().err
+    assert said.startswith(f"usage: kubectl kandev {argv[0]} ")
+    assert f"kubectl kandev {argv[0]}: error: " in said
+
+
 @pytest.mark.parametrize("argv", [[], *([command[0][0]] for command in EVERY)], ids=repr)
 def test_help_is_everywhere_with_examples(
     argv: list[str], capsys: pytest.CaptureFixture[str]

@@ -31,6 +31,7 @@ from builders import (
 from kandev_operator.api.agent import EnvVar, SecretKeyRef
 from kandev_operator.api.executor import Executor
 from kandev_operator.api.session import ResumePolicy
+from kandev_operator.api.sessionstatus import TaskSessionStatus
 from kandev_operator.api.timestamps import rfc3339
 from kandev_operator.cli.explain import explain
 from kandev_operator.core.observed import (
@@ -43,6 +44,8 @@ from kandev_operator.core.observed import (
     SessionObserved,
     Unreadable,
 )
+from kandev_operator.core.session import SESSION_RULES
+from kandev_operator.core.status import render
 from plans import decide, decide_on, waits, with_status
 from situations import NOTHING_YET, gone, in_mode, under_way
 
@@ -252,11 +255,17 @@ ROWS = [
 ]
 
 
+def rendered(o: SessionObserved) -> TaskSessionStatus | None:
+    """The status as it will be written, be it that the write itself waits for more news."""
+    verdict = next(each for rule in SESSION_RULES if (each := rule(o, NOW)) is not None)
+    return None if verdict.hold else render(o, verdict, NOW)
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_what_comes_next_is_what_the_rules_do(row: Row) -> None:
     o = row.o()
     plan = decide(o)
-    o = with_status(o, plan.status)
+    o = with_status(o, rendered(o))
     executor: Executor | None = o.executor.value if isinstance(o.executor, Found) else None
     profile = o.profile.value.profile if isinstance(o.profile, Found) else None
     told = " ".join(explain(o.session, executor, None, profile, NOW).outlook)

@@ -46,13 +46,32 @@ async def test_a_run_from_the_command_line_to_the_exit_code(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("config", "words"), [("nothing-here", "does not know who is asking"), ("", "gives no answer")]
+    ("content", "words"),
+    [
+        pytest.param(None, "there is no kubeconfig at", id="no file"),
+        pytest.param("a: [", "it is not YAML, as line 1 shows", id="not YAML"),
+        pytest.param("- a list", "a part of it is missing", id="of another shape"),
+        pytest.param("kind: Config", "cannot be used: Invalid kube-config", id="nothing in it"),
+    ],
 )
-async def test_no_cluster(tmp_path: Path, config: str, words: str) -> None:
-    path = config or kubeconfig(tmp_path, "http://127.0.0.1:1")
-    code, _, err = await ran(path, "why", NAME)
+async def test_a_kubeconfig_that_cannot_be_used_is_named_with_its_fault(
+    tmp_path: Path, content: str | None, words: str
+) -> None:
+    path = tmp_path / "config"
+    if content is not None:
+        path.write_text(content)
+    code, _, err = await ran(str(path), "why", NAME)
     assert code == ExitCode.FAILED
+    assert err.startswith("error: no cluster can be asked: ")
+    assert str(path) in err
     assert words in err
+    assert "--kubeconfig FILE" in err
+
+
+async def test_a_cluster_that_gives_no_answer(tmp_path: Path) -> None:
+    code, _, err = await ran(kubeconfig(tmp_path, "http://127.0.0.1:1"), "why", NAME)
+    assert code == ExitCode.FAILED
+    assert "gives no answer" in err
 
 
 async def test_why_reads_all_four_objects(stage: Stage) -> None:

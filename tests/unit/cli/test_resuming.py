@@ -222,7 +222,9 @@ async def test_what_would_be_ignored_is_refused(
 
 
 async def test_a_fresh_start_wants_to_be_meant(stage: Stage) -> None:
-    assert isinstance(await stage.refused(FreshStart(NAME)), Misuse)
+    fault = await stage.refused(FreshStart(NAME))
+    assert isinstance(fault, Misuse)
+    assert fault.hints == (f"kubectl kandev fresh-start {NAME} --yes -n team-a",)
     assert stage.api.patches == []
 
 

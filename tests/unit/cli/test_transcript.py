@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kandev_operator.cli.transcript import Piece, Transcript, Voice
@@ -77,7 +77,16 @@ def test_calls_are_forgotten_in_the_end() -> None:
     assert len(transcript._calls) == 500
 
 
+def start(state: str, mode: str = "resume", **more: Any) -> Event:
+    return event("operation", operation={"kind": "start", "mode": mode, "state": state, **more})
+
+
 BESIDE = [
+    (start("succeeded"), Voice.NOTE, "the conversation was resumed"),
+    (start("succeeded", token_replaced=True), Voice.WARNING, "another conversation"),
+    (start("succeeded", "new"), Voice.NOTE, "a new conversation begins"),
+    (start("failed", failure={"message": "no credit"}), Voice.WARNING, "failed: no credit"),
+    (start("failed", "new"), Voice.WARNING, "starting a conversation failed"),
     (event("gap", from_seq=1, to_seq=40), Voice.WARNING, "events 1 to 40 are missing"),
     (event("gap", from_seq=1, to_seq=0), Voice.WARNING, "the journal is another one"),
     (event("turn_ended", turn={"outcome": "interrupted"}), Voice.WARNING, "cut off"),
@@ -148,6 +157,8 @@ SILENT = [
     event("token", sha256="0" * 64),
     event("prompt", prompt_id="p", fate="delivered"),
     event("operation", operation={}),
+    start("running"),
+    event("operation", operation={"kind": "stop", "state": "succeeded"}),
 ]
 
 
@@ -161,12 +172,14 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
     max_leaves=4,
 )
-names = st.sampled_from(
-    ["message_id", "author", "kind", "text", "content", "turn", "permission", "exit", "status"]
-)
+_NAMES = """
+message_id author kind text content turn permission exit status operation state mode failure
+"""
+names = st.sampled_from(_NAMES.split())
 kinds = st.sampled_from(["text", "tool_call", "plan", "attachments", "agent", "exited"])
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.sampled_from(EventKind), st.dictionaries(names, json_values | kinds))))
 def test_no_event_of_any_shape_is_too_much(shapes: list[tuple[EventKind, dict[str, Any]]]) -> None:
     transcript = Transcript()
