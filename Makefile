@@ -7,10 +7,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TESTS_PATH := PYTHONPATH=tests
 
-.PHONY: help demo test lint types imports unit integration e2e crds bench clean
+.PHONY: help demo test lint types imports unit integration e2e images crds bench clean
 
 help: ## say what each target does
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
+	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
 
 $(STAMP): pyproject.toml
 	@echo "==> virtual environment in $(VENV)"
@@ -45,6 +45,9 @@ integration: $(STAMP) ## a real API server, real processes, real agents
 
 e2e: $(STAMP) ## a real node, real pods; as root on Debian or Ubuntu
 	$(BIN)/python -m pytest -m e2e tests/e2e
+
+images: $(STAMP) ## the operator's and agentctl's images, and agentctl's folder in build/agentctl; as root
+	@$(TESTS_PATH) $(BIN)/python -m cluster.images.product
 
 crds: $(STAMP) ## generate crds/ from the models
 	$(BIN)/python -m kandev_operator.api.crd --write crds

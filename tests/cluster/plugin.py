@@ -12,19 +12,29 @@ import re
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
+from pathlib import Path
 
 import pytest
 
 from cluster.choice import find_control_plane
 from cluster.controlplane import ControlPlane
 from cluster.errors import ControlPlaneError
-from cluster.images import debian
+from cluster.images import agents, debian, oci, product
 from cluster.interface import Cluster
 from cluster.node import Node, Slot
 
 _OWN = "own_control_plane"
 _FIXTURES = {"control_plane", "kubectl", "namespace", _OWN}
 _SLOT = "node_slot"
+_IMAGES: dict[str, Callable[[], Path]] = {
+    "glibc_image": debian.glibc,
+    "python_image": debian.python,
+    "agentctl_image": product.agentctl,
+    "agentctl_folder": product.agentctl_folder,
+    "operator_image": product.operator,
+    "scripted_agent_image": agents.scripted,
+    "frozen_agent_image": agents.scripted_frozen,
+}
 _LONGEST_NAME = 40
 
 _chosen = pytest.StashKey[Cluster]()
@@ -39,18 +49,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     with capture.global_and_fixture_disabled() if capture else nullcontext():
         # First, because the node's executable can serve as the control plane's too.
         if _SLOT in asked:
-            _prepare_node()
+            _prepare_node([make for name, make in _IMAGES.items() if name in asked])
         if _FIXTURES & asked:
             session.config.stash[_chosen] = find_control_plane(audit=True)
             _prepare(session.config.stash[_chosen], own_too=_OWN in asked)
 
 
-def _prepare_node() -> None:
+def _prepare_node(images: list[Callable[[], Path]]) -> None:
     # If it fails, so will the fixture, where it is seen, and other tests beside it can run.
     with suppress(ControlPlaneError):
         Node().prepare()
-        debian.glibc()
-        debian.python()
+        for make in images:
+            make()
 
 
 def _prepare(cluster: Cluster, own_too: bool) -> None:
@@ -119,6 +129,53 @@ def node(node_slot: Slot) -> Node:
 def no_node(node_slot: Slot) -> None:
     """The machine without this run's node, for a test that starts its own."""
     node_slot.clear()
+
+
+@pytest.fixture
+def glibc_image(node: Node) -> str:
+    """The name of an image without Python, loaded; git is in it."""
+    return _loaded(node, debian.glibc())
+
+
+@pytest.fixture
+def python_image(node: Node) -> str:
+    """The name of an image with Python and git, loaded."""
+    return _loaded(node, debian.python())
+
+
+@pytest.fixture
+def agentctl_image(node: Node) -> str:
+    """The name of agentctl's image, loaded: `install FOLDER` puts its folder into a volume."""
+    return _loaded(node, product.agentctl())
+
+
+@pytest.fixture
+def operator_image(node: Node) -> str:
+    """The name of the operator's image, loaded."""
+    return _loaded(node, product.operator())
+
+
+@pytest.fixture
+def scripted_agent_image(node: Node) -> str:
+    """The name of an image whose agent is `agents.SCRIPTED_COMMAND`, in Python; loaded."""
+    return _loaded(node, agents.scripted())
+
+
+@pytest.fixture
+def frozen_agent_image(node: Node) -> str:
+    """The name of an image without Python whose agent is `agents.FROZEN_COMMAND`; loaded."""
+    return _loaded(node, agents.scripted_frozen())
+
+
+@pytest.fixture(scope="session")
+def agentctl_folder() -> Path:
+    """agentctl's self-contained folder on this machine."""
+    return product.agentctl_folder()
+
+
+def _loaded(node: Node, archive: Path) -> str:
+    node.load(archive)
+    return oci.image_name(archive)
 
 
 def _fixtures_of(item: pytest.Item) -> list[str]:

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from cluster.errors import ControlPlaneError
-from cluster.images import debian
 from cluster.node import Node, Slot
 from stage.pods import Pods
 
@@ -67,20 +66,6 @@ def make_namespace(node: Node, request: pytest.FixtureRequest) -> Iterator[Calla
 def pods(make_namespace: Callable[..., Pods]) -> Pods:
     """A namespace that enforces Pod Security *restricted*, and what a test does with pods in it."""
     return make_namespace()
-
-
-@pytest.fixture
-def glibc_image(node: Node) -> str:
-    """The name of an image without Python, loaded."""
-    node.load(debian.glibc())
-    return debian.GLIBC_NAME
-
-
-@pytest.fixture
-def python_image(node: Node) -> str:
-    """The name of an image with Python and git, loaded."""
-    node.load(debian.python())
-    return debian.PYTHON_NAME
 
 
 def _account(node: Node) -> str:

@@ -1,9 +1,9 @@
 """Archives that are expensive to make, kept in the user's cache: made once, found ever after.
 
 A `Recipe` says how an archive is made and what goes into it. The name of the file in the cache is a
-hash of that, and of the code of this folder, so a change of either makes a new one, and nobody
-meets an old one. Half an archive never has the name of a whole one. One process makes archives at a
-time; the others wait, and find what it made.
+hash of that, so a change makes a new one, and nobody meets an old one. Half an archive never has
+the name of a whole one. One process makes archives at a time; the others wait, and find what it
+made.
 """
 
 import fcntl
@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cluster import build
+from cluster.images import oci
 
-_HERE = Path(__file__).parent
 _KEEP_UNUSED_SECONDS = 14 * 24 * 3600
 _held = 0
 
@@ -67,7 +67,7 @@ def digest_of(ingredients: Sequence[str | Path]) -> str:
 
 
 def _key(recipe: Recipe) -> str:
-    return digest_of([platform.machine(), *recipe.ingredients, _HERE / "oci.py"])
+    return digest_of([platform.machine(), f"layout {oci.LAYOUT}", *recipe.ingredients])
 
 
 def _files(path: Path) -> Iterator[Path]:

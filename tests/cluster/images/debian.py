@@ -1,8 +1,9 @@
-"""The two base images: the smallest Debian with git, and the same with Python.
+"""The base images: the smallest Debian with git, the same with Python, and with tools to build.
 
 `glibc()` is what an image of the user's may look like: a C library, git, certificates, no Python.
-`python()` is a layer on top of it, so a node that has one takes little for the other. Both are made
-by mmdebstrap from the distribution's packages, once, and kept in the user's cache. Needs root, as
+`python()` is a layer on top of it, so a node that has one takes little for the other; `tools()` is
+one on top of that, for the first stages of the Dockerfiles in `operator/images`. All are made by
+mmdebstrap from the distribution's packages, once, and kept in the user's cache. Needs root, as
 unpacking packages does. What is put on top of them is `agents.py`'s business.
 """
 
@@ -21,9 +22,11 @@ from cluster.node.packages import search_path
 SUITE = "bookworm"
 GLIBC_NAME = "localhost/glibc:1"
 PYTHON_NAME = "localhost/python:1"
+TOOLS_NAME = "localhost/tools:1"
 
 _GLIBC_PACKAGES = ("ca-certificates", "git")
 _PYTHON_PACKAGES = (*_GLIBC_PACKAGES, "python3")
+_TOOLS_PACKAGES = (*_PYTHON_PACKAGES, "binutils", "libpython3.11")
 _DROPPED = (
     "/usr/share/doc/*",
     "/usr/share/info/*",
@@ -44,6 +47,11 @@ def python() -> Path:
     return cached(_PYTHON)
 
 
+def tools() -> Path:
+    """Return the archive of the image that has what PyInstaller needs beside Python."""
+    return cached(_TOOLS)
+
+
 def _make_glibc(archive: Path, scratch: Path) -> None:
     root = scratch / "root"
     _install(_GLIBC_PACKAGES, root)
@@ -51,12 +59,22 @@ def _make_glibc(archive: Path, scratch: Path) -> None:
 
 
 def _make_python(archive: Path, scratch: Path) -> None:
-    base = glibc()
+    _make_on(glibc(), _PYTHON_PACKAGES, PYTHON_NAME, archive, scratch)
+
+
+def _make_tools(archive: Path, scratch: Path) -> None:
+    _make_on(python(), _TOOLS_PACKAGES, TOOLS_NAME, archive, scratch)
+
+
+def _make_on(
+    base: Path, packages: tuple[str, ...], name: str, archive: Path, scratch: Path
+) -> None:
+    """Make an image of packages whose last layer is what the base lacks of them."""
     root, below = scratch / "root", scratch / "below"
-    _install(_PYTHON_PACKAGES, root)
+    _install(packages, root)
     oci.unpack(base, below)
     _drop_same(root, below)
-    oci.pack(root, archive, oci.Settings(PYTHON_NAME), base=base)
+    oci.pack(root, archive, oci.Settings(name), base=base)
 
 
 def _install(packages: tuple[str, ...], root: Path) -> None:
@@ -108,4 +126,11 @@ _PYTHON = Recipe(
     2,
     _make_python,
     (SUITE, *_PYTHON_PACKAGES, *_DROPPED),
+)
+_TOOLS = Recipe(
+    "tools",
+    "a Debian image to build in",
+    3,
+    _make_tools,
+    (SUITE, *_TOOLS_PACKAGES, *_DROPPED),
 )

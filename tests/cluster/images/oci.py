@@ -21,6 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
+# Grows when the same folder becomes other bytes: caches of archives go by it.
+LAYOUT = 1
+
 _KIND = "application/vnd.oci.image."
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -81,8 +84,12 @@ def pack(
 def image_name(archive: Path) -> str:
     """Return the name under which containerd knows the image of an archive."""
     with tarfile.open(archive) as tar:
-        index = _json(tar, "index.json")
-    name: str = index["manifests"][0]["annotations"]["io.containerd.image.name"]
+        annotations = _json(tar, "index.json")["manifests"][0]["annotations"]
+    # Other builders write the whole name where ours writes what comes after the colon.
+    name: str = (
+        annotations.get("io.containerd.image.name")
+        or annotations["org.opencontainers.image.ref.name"]
+    )
     return name
 
 

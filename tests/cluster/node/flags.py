@@ -42,9 +42,14 @@ class Ports:
     COUNT = 7
 
 
-def apiserver(client_certificate: Path, client_key: Path) -> list[str]:
+def apiserver(ca: Path, client_certificate: Path, client_key: Path) -> list[str]:
     """What the API server needs on top, to speak with a kubelet and to trust it no further."""
     return [
+        # Nobody has that name. Without an authority here the controllers complain for ever that
+        # they cannot learn who may speak in another's name.
+        f"--requestheader-client-ca-file={ca}",
+        "--requestheader-allowed-names=nobody",
+        "--requestheader-username-headers=X-Remote-User",
         # A repeated list flag adds to the list: RBAC is there already.
         "--authorization-mode=Node",
         "--enable-admission-plugins=NodeRestriction",

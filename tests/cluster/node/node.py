@@ -99,7 +99,8 @@ class Node(ControlPlane):
         run = self._run
         if not self._extra:
             client = run.pki.authority.issue_client("kubelet-client", ["system:masters"])
-            self._extra = tuple(flags.apiserver(*client.write(run.folder / "pki", "kubelet")))
+            files = client.write(run.folder / "pki", "kubelet-client")
+            self._extra = tuple(flags.apiserver(run.pki.ca_file, *files))
         super().start_apiserver()
 
     def _start_programs(self) -> None:
