@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from cluster.interface import Cluster
+from stage.kubelet import Kubelet
 from stage.operatorprocess import OperatorProcess
+from stage.podscene import ENFORCED, PodScene
 from stage.scene import Scene
 from stage.sessions import Namespace
 
@@ -116,3 +118,32 @@ def end_agentctls(root: Path) -> None:
                 await host.sweep(state)
 
     asyncio.run(end())
+
+
+@pytest.fixture(scope="module")
+def pods(
+    crds: Cluster, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[PodScene]:
+    """One operator and one played node for all tests of a module; nothing local may run."""
+    folder = tmp_path_factory.mktemp("pods")
+    module = request.node.path.stem.removeprefix("test_").replace("_", "-")
+    name = f"{module}-{uuid.uuid4().hex[:8]}"
+    crds.create_namespace(name)
+    crds.kubectl("label", "namespace", name, ENFORCED)
+    operator = OperatorProcess(
+        crds.kubeconfig,
+        folder / "operator.log",
+        namespaces=[name],
+        lease_namespace=name,
+        options=["--probe-seconds=1", "--pod-access=direct"],
+    )
+    place = Namespace(crds, name, folder, operator.tail)
+    with Kubelet(crds.kubeconfig, name, folder / "volumes") as node:
+        made = PodScene(place, operator, folder, node)
+        try:
+            with operator:
+                yield made
+        finally:
+            made.close()
+    crds.delete_namespace(name)
+    assert node.errors == []

@@ -26,9 +26,12 @@ RIGHTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     (KANDEV, "executors/status"): ("update",),
     # An owner that blocks its own deletion may be named only by who may set its finalizers.
     (KANDEV, "tasksessions/finalizers"): ("update",),
+    (KANDEV, "executors/finalizers"): ("update",),
+    ("", "pods"): (*_SEE, "create", "delete"),
+    ("", "persistentvolumeclaims"): ("get", "create"),
     ("", "secrets"): ("get", "create", "update"),
     ("", "configmaps"): ("get", "create", "update"),
-    ("", "events"): ("create", "patch"),
+    ("", "events"): ("create", "patch", "list"),
     ("events.k8s.io", "events"): ("create", "patch"),
     ("coordination.k8s.io", "leases"): ("get", "create", "update"),
 }

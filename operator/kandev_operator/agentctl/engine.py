@@ -59,7 +59,8 @@ class Engine:
         self.settings, self.states = settings, states
         self.boot_id, self.instance_id = boot_id, instance_id
         self.redactor = Redactor()
-        self.ownership = Ownership(states.path, boot_id, settings.patience.owner_period)
+        period, dead = settings.patience.owner_period, settings.dead_boot_id
+        self.ownership = Ownership(states.path, boot_id, period, dead)
         self.journal: Journal | None = None
         self.folder: SessionFolder | None = None
         self.spec: AgentSpec | None = None

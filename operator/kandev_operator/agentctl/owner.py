@@ -28,9 +28,10 @@ def kernel() -> str:
 class Ownership:
     """This process's claim on the state folder."""
 
-    def __init__(self, state: Path, boot_id: str, period: float) -> None:
+    def __init__(self, state: Path, boot_id: str, period: float, dead: str | None = None) -> None:
+        """`dead`: the boot id of an earlier owner that is dead for certain."""
         self._path = state / "owner.json"
-        self._boot_id, self._period = boot_id, period
+        self._boot_id, self._period, self._dead = boot_id, period, dead
         self._kernel = kernel()
         self._beat = 0
         self._decided = asyncio.Event()
@@ -49,6 +50,8 @@ class Ownership:
     def needs_watching(self, found: dict[str, Any]) -> bool:
         """Whether the file's last writer may be alive, for all that is known here."""
         if not found or found.get("released") or found.get("boot_id") == self._boot_id:
+            return False
+        if self._dead is not None and found.get("boot_id") == self._dead:
             return False
         return not (self._trusted and self._kernel and found.get("kernel") == self._kernel)
 

@@ -29,6 +29,8 @@ BASE_ENV: Final = (
     "TERM",
     "TZ",
     "TMPDIR",
+    "XDG_CACHE_HOME",
+    "GIT_CONFIG_SYSTEM",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     "REQUESTS_CA_BUNDLE",

@@ -55,6 +55,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 0
     instance_id: str | None = None
+    dead_boot_id: str | None = None
     detach: bool = False
     log_level: str = "info"
     journal_max_pages: int | None = None
@@ -64,6 +65,9 @@ class Settings:
     shell_ping_seconds: float = 20.0
     patience: Patience = Patience()
 
+
+STEPS = ("install", "prepare")
+"""Commands that make a pod ready before `run` (see `steps`)."""
 
 PATIENCE_HELP = {
     "initialize": "how long the agent may take to answer initialize",
@@ -77,13 +81,24 @@ PATIENCE_HELP = {
 }
 
 
+def steps_help() -> dict[str, str]:
+    """What each step does."""
+    return {
+        "install": "put agentctl into a volume that a pod's containers share, and end",
+        "prepare": "clone a task's repositories into the workspace, and end",
+    }
+
+
 def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     """The command line; defaults and required options follow the environment."""
     top = argparse.ArgumentParser(
         prog="kandev-agentctl",
         description="Keeps one coding agent's conversation, and serves contract v1 over HTTP.",
     )
-    run = top.add_subparsers(dest="command", required=True).add_parser(
+    commands = top.add_subparsers(dest="command", required=True)
+    for name, words in steps_help().items():
+        commands.add_parser(name, help=words)
+    run = commands.add_parser(
         "run",
         help="serve until SIGTERM",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
@@ -101,6 +116,7 @@ def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     option("host", "127.0.0.1", "address to listen on")
     option("port", 0, "port to listen on; 0 picks a free one, see run.json", type=int)
     option("instance-id", None, "who this is; without it an id is made and kept in the state")
+    option("dead-boot-id", None, "an earlier agentctl on this state that is dead for certain")
     levels = ("debug", "info", "warning", "error")
     option("log-level", "info", "least level that is logged", choices=levels)
     option("journal-max-pages", None, "largest size of a journal, in SQLite pages", type=int)
@@ -141,6 +157,7 @@ def read(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Setti
         host=told.host,
         port=told.port,
         instance_id=told.instance_id,
+        dead_boot_id=told.dead_boot_id or None,
         detach=told.detach,
         log_level=told.log_level,
         journal_max_pages=told.journal_max_pages,

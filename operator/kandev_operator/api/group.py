@@ -24,6 +24,9 @@ TASK: Final = "Task"
 TASK_SESSION: Final = "TaskSession"
 EXECUTOR: Final = "Executor"
 
+POD: Final = "Pod"
+"""Not ours, but watched: the pods of executors."""
+
 PLURALS: Final = MappingProxyType(
     {
         AGENT_PROFILE: "agentprofiles",
@@ -42,6 +45,11 @@ LABEL_EXECUTOR_UID: Final = f"{GROUP}/executor-uid"
 ANNOTATION_RESUME_REQUESTED: Final = f"{GROUP}/resume-requested"
 ANNOTATION_FRESH_START_REQUESTED: Final = f"{GROUP}/fresh-start-requested"
 ANNOTATION_CONFIRMED_DEAD: Final = f"{GROUP}/confirmed-dead"
+
+# On the pods that the operator makes: which agentctl is meant, and a hash of what the pod was made
+# from, which tells whether a newer template would make another one.
+ANNOTATION_INSTANCE_ID: Final = f"{GROUP}/instance-id"
+ANNOTATION_POD_SHAPE: Final = f"{GROUP}/pod-shape"
 
 FINALIZER: Final = f"{GROUP}/cleanup"
 

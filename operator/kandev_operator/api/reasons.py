@@ -123,6 +123,7 @@ class AgentctlReadyReason(Word):
     CONTAINER_EXITED = "ContainerExited", "The container ended; its exit code is given."
     POD_EVICTED = "PodEvicted", "The node put the pod out; its words follow."
     POD_DELETED = "PodDeleted", "Somebody deleted the pod."
+    DEADLINE_EXCEEDED = "DeadlineExceeded", "The pod ran for longer than its deadline allows."
     NODE_LOST = (
         "NodeLost",
         "The pod's node is gone and its agent may live on; see kandev.dev/confirmed-dead.",

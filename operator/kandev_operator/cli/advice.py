@@ -187,6 +187,7 @@ ADVICE: Final[Mapping[str, Steps]] = MappingProxyType(
         "ContainerExited": (POD_LOGS, AGAIN),
         "PodEvicted": (POD, AGAIN),
         "PodDeleted": (AGAIN,),
+        "DeadlineExceeded": (POD, AGAIN),
         "NodeLost": (NODE, CONFIRM_DEAD),
         "NodeUnknown": (NODE,),
         "DockerUnavailable": (Step("Start the Docker engine that the operator uses."), EXECUTOR),

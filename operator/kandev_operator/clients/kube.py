@@ -127,6 +127,7 @@ class Kube:
         label_selector: str | None = None,
         limit: int = 500,
         *,
+        field_selector: str | None = None,
         keep: Callable[[Object], Object] = _all_of_it,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> Page:
@@ -137,7 +138,7 @@ class Kube:
         The timeout counts for each page. `keep` says what is to be kept of an object, so that a
         caller who needs a part never holds the whole of thousands.
         """
-        selected = {"labelSelector": label_selector}
+        selected = {"labelSelector": label_selector, "fieldSelector": field_selector}
         try:
             return await self._pages(resource, namespace, selected, limit, keep, timeout)
         except Gone:

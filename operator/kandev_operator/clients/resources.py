@@ -63,6 +63,12 @@ PERSISTENT_VOLUME_CLAIMS: Final = Resource(
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
 EVENTS: Final = Resource("events.k8s.io", "v1", "events", "Event")
+WARNINGS: Final = Resource("", "v1", "events", "Event")
+"""Events as they can be selected by the object that they are about."""
+STORAGE_CLASSES: Final = Resource(
+    "storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False
+)
+CSI_DRIVERS: Final = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 CRDS: Final = Resource(
     "apiextensions.k8s.io",

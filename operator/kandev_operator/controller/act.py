@@ -28,6 +28,7 @@ from kandev_operator.clients.resources import EXECUTORS, TASK_SESSIONS
 from kandev_operator.clients.tokens import jwks
 from kandev_operator.contract.agent import PromptRequest, StartRequest, StopRequest
 from kandev_operator.controller.lease import NotLeading
+from kandev_operator.controller.pods import PodHands, refusal
 from kandev_operator.controller.profiles import ProfileResolver
 from kandev_operator.controller.wiring import Wiring
 from kandev_operator.core import actions as todo
@@ -57,6 +58,7 @@ class Actor:
     def __init__(self, wiring: Wiring, profiles: ProfileResolver) -> None:
         self._w = wiring
         self._profiles = profiles
+        self._pods = PodHands(wiring)
 
     async def session(self, o: SessionObserved, actions: tuple[todo.Action, ...]) -> Trouble | None:
         """Do what a session's plan asks for."""
@@ -88,7 +90,11 @@ class Actor:
                 result = await doing
         except NotLeading as error:
             raise LeaseLost from error
-        except (Forbidden, Invalid) as error:
+        except Forbidden as error:
+            pod = isinstance(action, todo.CreatePod)
+            refused = refusal(error) if pod else _refused(name, error)
+            return Trouble(f"{name}: {error}", refused)
+        except Invalid as error:
             return Trouble(f"{name}: {error}", _refused(name, error))
         except (ClientError, TimeoutError, OSError, ValueError) as error:
             return Trouble(f"{name}: {type(error).__name__}: {error}"[:500])
@@ -100,6 +106,10 @@ class Actor:
         match action:
             case todo.CreateExecutor():
                 await self._create_executor(meta.namespace, action)
+            case todo.FollowTemplate():
+                await self._follow(_executor(o), action)
+            case todo.CreateClaim():
+                await self._pods.create_claim(meta.namespace, action)
             case todo.ConfigureAgent():
                 return await self._configure(o, action)
             case todo.StartAgent():
@@ -135,6 +145,10 @@ class Actor:
                 return await self._start_process(o.executor, action)
             case todo.StopProcess():
                 await self._stop_process(o.executor, strangers=action.strangers)
+            case todo.CreatePod():
+                await self._pods.create_pod(meta.namespace, action)
+            case todo.DeletePod():
+                await self._pods.delete_pod(meta.namespace, action)
             case todo.StopAgent():
                 await self._stop(o.executor, action)
             case todo.AdoptTerm():
@@ -149,6 +163,15 @@ class Actor:
         except AlreadyExists:
             name = action.manifest["metadata"]["name"]
             body = await self._w.kube.get(EXECUTORS, namespace, name)
+        self._w.cache.put(group.EXECUTOR, body)
+
+    async def _follow(self, executor: Executor, action: todo.FollowTemplate) -> None:
+        meta = executor.metadata
+        operations: list[dict[str, object]] = [
+            {"op": "test", "path": "/metadata/uid", "value": meta.uid},
+            {"op": "replace", "path": "/spec/pod", "value": action.pod},
+        ]
+        body = await self._w.kube.json_patch(EXECUTORS, meta.namespace, meta.name, operations)
         self._w.cache.put(group.EXECUTOR, body)
 
     def _caller(self, executor: Executor, session_uid: str, epoch: int) -> AgentctlClient:
@@ -256,6 +279,14 @@ class Actor:
         local = executor.spec.local_standalone
         assert local is not None, "only local executors have a state folder"
         return self._w.local.state_folder(executor.metadata.namespace, local.worktree_path)
+
+    async def hand_out_pod_keys(self, executor: Executor) -> None:
+        """The same for pods, whose keys are in a ConfigMap of their namespace."""
+        if executor.spec.pod is None or executor.status.session_ref is None:
+            return
+        if self._w.lease.valid():
+            with contextlib.suppress(ClientError, TimeoutError):
+                await self._pods.hand_out_keys(executor.metadata.namespace)
 
     def hand_out_keys(self, executor: Executor) -> None:
         """Let a local agentctl know the keys that its callers sign with now."""

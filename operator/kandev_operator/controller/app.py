@@ -28,8 +28,10 @@ from kandev_operator.controller import routes, schema
 from kandev_operator.controller.cache import Body, Cache, Change
 from kandev_operator.controller.callers import Callers
 from kandev_operator.controller.events import EventPoster
+from kandev_operator.controller.graves import Graves
 from kandev_operator.controller.lease import Lease, process_identity
 from kandev_operator.controller.logs import EdgeLog
+from kandev_operator.controller.lookups import Lookups
 from kandev_operator.controller.metrics import Levels, Metrics
 from kandev_operator.controller.prober import Prober
 from kandev_operator.controller.queue import Key, QueueClosed, WorkQueue
@@ -127,7 +129,8 @@ class Operator:
     def _assemble(self, kube: Kube, http: object, key: SigningKey) -> None:
         settings = self._settings
         minter = Minter(key, time.time)
-        callers = Callers(http, minter)  # type: ignore[arg-type]
+        through = kube if settings.pods_through_api else None
+        callers = Callers(http, minter, through)  # type: ignore[arg-type]
         cache = Cache(self._changed)
         self._wiring = Wiring(
             settings=settings,
@@ -152,6 +155,8 @@ class Operator:
             metrics=self.metrics,
             events=EventPoster(kube, settings.identity, utc_now),
             secrets=Secrets(kube, time.monotonic, self._hide),
+            lookups=Lookups(kube, time.monotonic),
+            graves=Graves(),
             callers=callers,
             key=key,
             minter=minter,
@@ -252,6 +257,9 @@ class Operator:
         assert self._wiring is not None
         if type_ == "DELETED":
             meta = body["metadata"]
+            if kind == group.POD:
+                # The last word about it: how its containers ended.
+                self._wiring.cache.put(kind, body)
             self._wiring.cache.drop(kind, meta.get("namespace", ""), meta["name"], meta.get("uid"))
         else:
             self._wiring.cache.put(kind, body)
@@ -260,6 +268,8 @@ class Operator:
         """An object is new, different or gone: ring for everything it concerns."""
         wiring, sweep = self._wiring, self._sweep
         assert wiring is not None
+        if change.place[0] == group.POD and change.after is None and change.before is not None:
+            wiring.graves.remember(change.before)
         listing = sweep is not None and not sweep.complete.is_set()
         for key, delay in routes.concerned(wiring.cache, change):
             if delay:

@@ -20,7 +20,16 @@ Body = dict[str, Any]
 Place = tuple[str, str, str]
 """Kind, namespace, name."""
 
-KINDS: Final = (group.AGENT_PROFILE, group.TASK, group.TASK_SESSION, group.EXECUTOR)
+KINDS: Final = (group.AGENT_PROFILE, group.TASK, group.TASK_SESSION, group.EXECUTOR, group.POD)
+_OF_A_POD: Final = (
+    "phase",
+    "reason",
+    "message",
+    "podIP",
+    "conditions",
+    "initContainerStatuses",
+    "containerStatuses",
+)
 _DEAD_WEIGHT: Final = ("managedFields", "selfLink")
 _SAID_OFTEN: Final = frozenset({"type", "status", "reason", "message"})
 _POOL_SIZE: Final = 2_000
@@ -43,6 +52,8 @@ def strip(body: Body) -> Body:
     notes = meta.get("annotations")
     if notes and _LAST_APPLIED in notes:
         meta["annotations"] = {k: v for k, v in notes.items() if k != _LAST_APPLIED}
+    if group.LABEL_EXECUTOR_UID in (meta.get("labels") or {}):
+        return _bare_pod(body, meta)
     kept = {"metadata": meta}
     for part in ("spec", "status"):
         if part in body:
@@ -51,6 +62,15 @@ def strip(body: Body) -> Body:
         for key, text in condition.items():
             if key in _SAID_OFTEN:
                 condition[key] = _shared(text)
+    return kept
+
+
+def _bare_pod(body: Body, meta: Body) -> Body:
+    """A pod is large, and its spec is ours: only what the cluster says of it is kept."""
+    status = body.get("status") or {}
+    node = (body.get("spec") or {}).get("nodeName")
+    kept: Body = {"metadata": meta, "spec": {"nodeName": node} if node else {}}
+    kept["status"] = {part: status[part] for part in _OF_A_POD if part in status}
     return kept
 
 
@@ -77,6 +97,7 @@ class Cache:
         self._placed_on: dict[str, set[Place]] = defaultdict(set)
         self._worktree_of: dict[Place, str] = {}
         self._places: dict[str, Place] = {}
+        self._pods_of: dict[str, set[Place]] = defaultdict(set)
 
     def __len__(self) -> int:
         return len(self._bodies)
@@ -129,6 +150,10 @@ class Cache:
             for body in self.bodies(group.EXECUTOR)
         )
 
+    def pods_of(self, executor_uid: str) -> tuple[Body, ...]:
+        """All pods that carry this executor's label."""
+        return tuple(self._bodies[place] for place in sorted(self._pods_of.get(executor_uid, ())))
+
     def put(self, kind: str, body: Body, *, anyway: bool = False) -> bool:
         """Take a body as news, unless a newer one is known. Tells whether it was news.
 
@@ -161,6 +186,8 @@ class Cache:
 
     def _index(self, place: Place, body: Body) -> None:
         self._places[body["metadata"].get("uid", "")] = place
+        if (executor := executor_of_pod(place[0], body)) is not None:
+            self._pods_of[executor].add(place)
         for key in _references(place, body):
             self._sessions_of[key].add(place[2])
         if (worktree := _worktree(place, body)) is not None:
@@ -171,10 +198,20 @@ class Cache:
         if body is None:
             return
         self._places.pop(body["metadata"].get("uid", ""), None)
+        if (executor := executor_of_pod(place[0], body)) is not None:
+            _discard(self._pods_of, executor, place)
         for key in _references(place, body):
             _discard(self._sessions_of, key, place[2])
         if (worktree := self._worktree_of.pop(place, None)) is not None:
             _discard(self._placed_on, worktree, place)
+
+
+def executor_of_pod(kind: str, body: Body) -> str | None:
+    """UID of the executor that a pod belongs to; None for any other object."""
+    if kind != group.POD:
+        return None
+    uid: str | None = (body["metadata"].get("labels") or {}).get(group.LABEL_EXECUTOR_UID)
+    return uid
 
 
 def _discard(index: dict[Any, set[Any]], key: Any, name: Any) -> None:

@@ -6,22 +6,30 @@ term and epoch travel only with calls that change something, and only from a pro
 
 import ssl
 from functools import lru_cache
+from urllib.parse import urlsplit
 
 import aiohttp
 
 from kandev_operator.api.executor import Executor
-from kandev_operator.clients.agentctl import DIRECT, AgentctlClient, Route
+from kandev_operator.clients.agentctl import DIRECT, AgentctlClient, Mint, Route
+from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.tokens import Minter
 from kandev_operator.contract.claims import Scope
+from kandev_operator.contract.paths import TOKEN_HEADER
 from kandev_operator.controller.prober import Target
 
 
 class Callers:
     """Makes clients for followers (reading) and for actions (fenced)."""
 
-    def __init__(self, http: aiohttp.ClientSession, minter: Minter) -> None:
+    def __init__(
+        self, http: aiohttp.ClientSession, minter: Minter, through: Kube | None = None
+    ) -> None:
+        """`through`: the API server by whose pod proxy pods are reached; None: pods are asked at
+        their own addresses."""
         self._http = http
         self._minter = minter
+        self._through = through
 
     def reading(self, target: Target) -> AgentctlClient:
         """For looking: no term, no epoch, so looking never fences anybody out."""
@@ -29,9 +37,7 @@ class Callers:
         def mint(*scopes: Scope) -> str:
             return self._minter.mint(target.audience, scopes, target.session_uid)
 
-        return AgentctlClient(
-            self._http, target.url, mint, target.instance_id, route=_route(target.ca_bundle)
-        )
+        return self._client(target, mint)
 
     def acting(
         self, executor: Executor, session_uid: str, *, term: int, epoch: int
@@ -44,9 +50,23 @@ class Callers:
         def mint(*scopes: Scope) -> str:
             return self._minter.mint(target.audience, scopes, session_uid, term, epoch)
 
-        return AgentctlClient(
-            self._http, target.url, mint, target.instance_id, route=_route(target.ca_bundle)
-        )
+        return self._client(target, mint)
+
+    def _client(self, target: Target, mint: Mint) -> AgentctlClient:
+        url, route = target.url, _route(target.ca_bundle)
+        if target.pod is not None and self._through is not None:
+            url = proxied(self._through.server, target)
+            kube = self._through
+            route = Route(kube.ssl_context, kube.auth_headers, TOKEN_HEADER)
+        return AgentctlClient(self._http, url, mint, target.instance_id, route=route)
+
+
+def proxied(server: str, target: Target) -> str:
+    """The way to a pod through the API server."""
+    assert target.pod is not None, "only pods are behind the API server's proxy"
+    namespace, name = target.pod
+    port = urlsplit(target.url).port
+    return f"{server}/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy"
 
 
 def target_of(executor: Executor, session_uid: str | None) -> Target | None:
@@ -54,13 +74,14 @@ def target_of(executor: Executor, session_uid: str | None) -> Target | None:
     url = executor.status.agentctl_url
     if url is None:
         return None
-    remote = executor.spec.remote
+    remote, pod = executor.spec.remote, executor.status.pod_ref
     return Target(
         url=url,
         instance_id=executor.status.instance_id,
         audience=audience_of(executor),
         session_uid=session_uid,
         ca_bundle=remote.ca_bundle if remote else None,
+        pod=(executor.metadata.namespace, pod.name) if pod else None,
     )
 
 

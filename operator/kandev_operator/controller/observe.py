@@ -8,7 +8,7 @@ prober whom to follow.
 
 from typing import Any
 
-from kandev_operator.api import group
+from kandev_operator.api import conditions, group
 from kandev_operator.api.errors import InvalidSpec
 from kandev_operator.api.executor import Executor, Runtime
 from kandev_operator.api.profile import AgentProfile
@@ -19,6 +19,7 @@ from kandev_operator.clients.errors import ClientError, NotFound
 from kandev_operator.clients.local import WorktreeFault
 from kandev_operator.clients.resources import CONFIG_MAPS, SECRETS, TASK_SESSIONS
 from kandev_operator.controller.callers import target_of
+from kandev_operator.controller.pods import PodEyes
 from kandev_operator.controller.profiles import ProfileResolver
 from kandev_operator.controller.wiring import Wiring
 from kandev_operator.core.binding import executor_name, owner_of
@@ -31,6 +32,7 @@ from kandev_operator.core.observed import (
     Found,
     Look,
     Missing,
+    PodsSeen,
     Probe,
     ProcessSeen,
     ProfileSeen,
@@ -47,6 +49,7 @@ class Observer:
 
     def __init__(self, wiring: Wiring) -> None:
         self._w = wiring
+        self._pods = PodEyes(wiring)
         self.profiles = ProfileResolver(wiring.secrets)
 
     async def session(self, session: TaskSession, failed: Failed | None) -> SessionObserved:
@@ -71,12 +74,15 @@ class Observer:
             first_prompt=await self._first_prompt(session, probe),
             term=self._w.lease.term,
             failed=failed,
+            platform=self._w.settings.platform,
+            **await self._pods.claim(session, executor, probe),
         )
 
     async def executor(self, executor: Executor, failed: Failed | None) -> ExecutorObserved:
         """All that an executor's decision may know; follows its agentctl from now on."""
         problem = self._problem(executor)
         process = self._process(executor, problem)
+        pod = executor.spec.runtime is Runtime.POD
         bound = await self._bound(executor)
         owner = await self._owner(executor)
         claimant = self._claimant(executor, owner)
@@ -87,9 +93,10 @@ class Observer:
             name = session.spec.task_ref.name
             task = self._w.cache.get(group.TASK, executor.metadata.namespace, name)
             task_uid = task["metadata"].get("uid") if task else None
+        probe = self._w.prober.probe(executor.metadata.uid)
         return ExecutorObserved(
             executor=executor,
-            probe=self._w.prober.probe(executor.metadata.uid),
+            probe=probe,
             process=process,
             problem=problem,
             claimant=claimant,
@@ -100,6 +107,7 @@ class Observer:
             keeps=self._keeps(executor),
             task_uid=task_uid,
             failed=failed,
+            pods=await self._pods.view(executor, session, probe) if pod else PodsSeen(),
             served=await self._served(executor),
         )
 
@@ -110,6 +118,8 @@ class Observer:
             seen = process.value if isinstance(process, Found) else None
             status = executor.status.replacing(agentctl_url=seen.url if seen else None)
             executor = executor.replacing(status=status)
+        if executor.spec.runtime is Runtime.POD:
+            executor = self._pods.addressed(executor)
         held = executor.status.session_ref
         target = target_of(executor, held.uid if held else None)
         unpinned = executor.status.instance_id is None and executor.spec.remote is None
@@ -187,10 +197,12 @@ class Observer:
             return RuntimeProblem(AgentctlReadyReason.NOT_ALLOWED, f"spec.remote.url: {refusal}.")
         if executor.spec.local_standalone is not None:
             return self._worktree_problem(executor, executor.spec.local_standalone.worktree_path)
+        if executor.spec.pod is not None:
+            return None
         return RuntimeProblem(
             AgentctlReadyReason.NOT_ALLOWED,
             f"This version of the operator does not run executors of runtime {runtime.value}; "
-            "use LocalStandalone or Remote.",
+            "use Pod, LocalStandalone or Remote.",
         )
 
     def _worktree_problem(self, executor: Executor, path: str) -> RuntimeProblem | None:
@@ -273,6 +285,8 @@ class Observer:
             ref = owner.value.status.executor_ref
             mine = ref is None or ref.uid == executor.metadata.uid
             over = owner.value.status.state in ("COMPLETED", "CANCELLED")
+            asleep = conditions.is_true(owner.value.status.conditions, "Suspended")
+            over = over or (ref is None and asleep)
             return owner.value if mine and not over else None
         meta = executor.metadata
         waiting: list[TaskSession] = []

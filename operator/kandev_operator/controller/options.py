@@ -16,6 +16,8 @@ from kandev_operator import __version__
 
 ANY_HOST: Final = "*"
 LOG_FORMATS: Final = ("json", "text")
+POD_ACCESS: Final = ("auto", "direct", "proxy")
+NOBODY: Final = "platform"
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -84,6 +86,33 @@ def _one_of(words: tuple[str, ...]) -> Callable[[str], str]:
         return text.lower()
 
     return read
+
+
+def _image(text: str) -> str:
+    if not re.fullmatch(r"[^\s]{1,512}", text):
+        raise ValueError(f"{text!r} is not the name of an image")
+    return text
+
+
+def _pull_policy(text: str) -> str:
+    known = {"always": "Always", "ifnotpresent": "IfNotPresent", "never": "Never"}
+    if text.lower() not in known:
+        raise ValueError(f"{text!r} is not one of {', '.join(known.values())}")
+    return known[text.lower()]
+
+
+def _user(text: str) -> int | None:
+    if text.lower() == NOBODY:
+        return None
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**31:
+        raise ValueError(f"{text!r} is neither a user id above zero nor {NOBODY!r}")
+    return int(text)
+
+
+def _size(text: str) -> str:
+    if not re.fullmatch(r"[0-9]+(\.[0-9]+)?([kMGTPE]|[KMGTPE]i)?", text):
+        raise ValueError(f"{text!r} is not a size like 10Gi")
+    return text
 
 
 def _flag(text: str) -> bool:
@@ -196,6 +225,43 @@ OPTIONS: Final = (
         "this process's name in the Lease, before a random suffix",
         "NAME",
         default_words="POD_NAME, else HOSTNAME",
+    ),
+    Option(
+        "--agentctl-image",
+        _image,
+        "image that agentctl is copied from into the pods of executors",
+        "IMAGE",
+        f"kandev-agentctl:{__version__}",
+    ),
+    Option(
+        "--agentctl-pull-policy",
+        _pull_policy,
+        "when to pull that image",
+        "Always|IfNotPresent|Never",
+        default_words="the cluster's own rule",
+    ),
+    Option(
+        "--pod-user",
+        _user,
+        "user and group id of executors' pods; 'platform' where the cluster gives each namespace "
+        "its own",
+        "UID",
+        1000,
+    ),
+    Option(
+        "--pod-access",
+        _one_of(POD_ACCESS),
+        "how agentctl in a pod is reached: at the pod's address, or through the API server",
+        "|".join(POD_ACCESS),
+        "auto",
+        "direct inside a cluster, else proxy",
+    ),
+    Option(
+        "--workspace-size",
+        _size,
+        "size of a workspace whose session names none",
+        "SIZE",
+        "10Gi",
     ),
     Option(
         "--allow-remote-host",

@@ -36,6 +36,8 @@ class Target:
     audience: str
     session_uid: str | None
     ca_bundle: str | None = field(default=None, repr=False)
+    pod: tuple[str, str] | None = None
+    """Namespace and name, where it is one."""
 
 
 MakeClient = Callable[[Target], AgentctlClient]

@@ -34,7 +34,7 @@ from kandev_operator.controller.logs import EdgeLog
 from kandev_operator.controller.observe import Observer
 from kandev_operator.controller.queue import Key
 from kandev_operator.controller.wiring import Wiring
-from kandev_operator.core.actions import StartProcess
+from kandev_operator.core.actions import CreateClaim, StartProcess
 from kandev_operator.core.executor import decide_executor
 from kandev_operator.core.observed import Answer, ExecutorObserved, Found, SessionObserved
 from kandev_operator.core.session import decide_session
@@ -150,6 +150,8 @@ class Reconciler:
             plan = decide_session(again, self._w.clock())
         elif trouble is not None:
             return self._later(key, trouble)
+        elif any(isinstance(each, CreateClaim) for each in plan.actions):
+            self._w.queue.add(key)  # the next look finds it
         return await self._conclude(key, session, plan, asked=was_asked(observed))
 
     async def _executor(self, key: Key, body: Body) -> str:
@@ -158,6 +160,7 @@ class Reconciler:
         except InvalidSpec as error:
             return await self._invalid(key, body, error)
         self._actor.hand_out_keys(executor)
+        await self._actor.hand_out_pod_keys(executor)
         observed = await self._observer.executor(executor, None)
         plan = decide_executor(observed, self._w.clock())
         trouble = await self._actor.executor(observed, plan.actions)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kandev_operator.api import group
-from kandev_operator.controller.cache import Body, Cache, Change
+from kandev_operator.controller.cache import Body, Cache, Change, executor_of_pod
 from kandev_operator.controller.queue import Key
 
 TASK_DELAY: Final = 1.0
@@ -18,6 +18,9 @@ TASK_DELAY: Final = 1.0
 def concerned(cache: Cache, change: Change) -> Iterator[tuple[Key, float]]:
     """Keys to be run, each with a delay in seconds (0: now)."""
     kind, namespace, name = change.place
+    if kind == group.POD:
+        yield from _of_pod(cache, change)
+        return
     yield Key(kind, namespace, name), 0.0
     for body in (change.before, change.after):
         if body is None:
@@ -29,6 +32,23 @@ def concerned(cache: Cache, change: Change) -> Iterator[tuple[Key, float]]:
     if kind in (group.TASK, group.AGENT_PROFILE):
         for session in cache.sessions_of(kind, namespace, name):
             yield Key(group.TASK_SESSION, namespace, session), 0.0
+            yield from _executor_of(cache, namespace, session)
+
+
+def _of_pod(cache: Cache, change: Change) -> Iterator[tuple[Key, float]]:
+    for body in (change.before, change.after):
+        uid = executor_of_pod(group.POD, body) if body is not None else None
+        place = cache.place_of(uid) if uid else None
+        if place is not None:
+            yield Key(*place), 0.0
+
+
+def _executor_of(cache: Cache, namespace: str, session: str) -> Iterator[tuple[Key, float]]:
+    """What a pod is made from has changed: one that has not started yet follows it."""
+    body = cache.get(group.TASK_SESSION, namespace, session) or {}
+    pointed = ((body.get("status") or {}).get("executorRef") or {}).get("name")
+    if pointed:
+        yield Key(group.EXECUTOR, namespace, pointed), 0.0
 
 
 def _of_session(namespace: str, body: Body) -> Iterator[tuple[Key, float]]:

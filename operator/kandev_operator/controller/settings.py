@@ -19,6 +19,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from kandev_operator.controller.options import OPTIONS, parsers, value_of
+from kandev_operator.core.observed import Platform
 
 _IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
 
@@ -47,6 +48,10 @@ class Settings:
     """Who this is, for people. The Lease adds a suffix of its own for each process."""
     remote_hosts: tuple[str, ...]
     in_cluster: bool
+    platform: Platform
+    """What is said about the pods of executors."""
+    pods_through_api: bool
+    """Pods are reached through the API server, not at their own addresses."""
 
     @property
     def all_namespaces(self) -> bool:
@@ -107,6 +112,14 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
         or "kandev-operator",
         remote_hosts=values["allow_remote_host"],
         in_cluster=in_cluster,
+        platform=Platform(
+            agentctl_image=values["agentctl_image"],
+            image_pull_policy=values["agentctl_pull_policy"],
+            user=values["pod_user"],
+            workspace_size=values["workspace_size"],
+        ),
+        pods_through_api=values["pod_access"] == "proxy"
+        or (values["pod_access"] == "auto" and not in_cluster),
     )
 
 

@@ -19,8 +19,10 @@ from kandev_operator.api import group
 GRACE_SECONDS: Final = 5.0
 """A stream may be without a connection for so long before the watch counts as down."""
 _FORBIDDEN: Final = 403
+_PODS: Final = "pods"
 _PATH: Final = re.compile(
     rf"/apis/{re.escape(group.GROUP)}/{group.VERSION}/(?:namespaces/([^/]+)/)?([a-z]+)"
+    r"|/api/v1/(?:namespaces/([^/]+)/)?(pods)"
 )
 
 
@@ -33,7 +35,8 @@ class Place:
 
     def __str__(self) -> str:
         where = f" in namespace {self.namespace}" if self.namespace else ""
-        return f"{self.plural}.{group.GROUP}{where}"
+        full = self.plural if self.plural == _PODS else f"{self.plural}.{group.GROUP}"
+        return f"{full}{where}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,9 @@ class _Stream:
 def place_of(path: str) -> Place | None:
     """The stream that a request's path belongs to; None for any other request."""
     found = _PATH.fullmatch(path)
-    return Place(found[2], found[1]) if found else None
+    if not found:
+        return None
+    return Place(found[2], found[1]) if found[2] else Place(found[4], found[3])
 
 
 class Streams:

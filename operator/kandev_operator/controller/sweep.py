@@ -21,6 +21,7 @@ from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.resources import (
     AGENT_PROFILES,
     EXECUTORS,
+    PODS,
     TASK_SESSIONS,
     TASKS,
     Resource,
@@ -31,7 +32,9 @@ from kandev_operator.controller.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-LISTED: Final[tuple[Resource, ...]] = (AGENT_PROFILES, TASKS, EXECUTORS, TASK_SESSIONS)
+LISTED: Final[tuple[Resource, ...]] = (AGENT_PROFILES, TASKS, PODS, EXECUTORS, TASK_SESSIONS)
+SELECTED: Final = {PODS.plural: group.LABEL_EXECUTOR_UID}
+"""Of these kinds only what carries the label is ours."""
 _RETRY_SECONDS: Final = 2.0
 _LIST_SECONDS: Final = 30.0
 
@@ -100,10 +103,9 @@ class Sweep:
                 try:
                     drift += await self._list(resource, namespace)
                 except (Forbidden, Unauthorized) as error:
-                    self.problem = (
-                        f"the operator may not list {resource.plural}.{group.GROUP}"
-                        f"{f' in {namespace}' if namespace else ''}: {error}"
-                    )
+                    kind = f"{resource.plural}.{resource.group}".rstrip(".")
+                    where = f" in {namespace}" if namespace else ""
+                    self.problem = f"the operator may not list {kind}{where}: {error}"
                     self._edges.log("sweep", "list", logging.ERROR, self.problem)
                     return None
                 except (ClientError, TimeoutError) as error:
@@ -126,7 +128,11 @@ class Sweep:
             if namespace is None or place[1] == namespace
         }
         items, listed_at = await self._kube.list(
-            resource, namespace, keep=strip, timeout=_LIST_SECONDS
+            resource,
+            namespace,
+            label_selector=SELECTED.get(resource.plural),
+            keep=strip,
+            timeout=_LIST_SECONDS,
         )
         horizon = int(listed_at) if listed_at.isdigit() else 0
         newest = max(known.values(), default=0)

@@ -176,14 +176,14 @@ class Watch:
 
     def _places(self) -> list[Place]:
         namespaces = self._namespaces or (None,)
-        return [Place(group.PLURALS[kind], each) for kind in KINDS for each in namespaces]
+        plurals = [_watched(kind)[-1] for kind in KINDS]
+        return [Place(plural, each) for plural in plurals for each in namespaces]
 
     def _registry(self, streams: Streams) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()
         kopf.on.login(registry=registry)(self._login(streams))
         for kind in KINDS:
-            watched = (group.GROUP, group.VERSION, group.PLURALS[kind])
-            kopf.on.event(*watched, registry=registry)(self._seer(kind))
+            kopf.on.event(*_watched(kind), registry=registry)(self._seer(kind))
         return registry
 
     def _seer(self, kind: str) -> Any:
@@ -281,6 +281,13 @@ class _Abandoned(Exception):
     """A run of kopf was given up."""
 
 
+def _watched(kind: str) -> tuple[str, ...]:
+    """How kopf is told of a kind; the plural comes last."""
+    if kind == group.POD:
+        return ("v1", "pods")
+    return (group.GROUP, group.VERSION, group.PLURALS[kind])
+
+
 def _in_own_loop(running: Coroutine[Any, Any, None]) -> str:
     """Run to the end, in a loop that goes with it; how it ended, in words.
 
@@ -312,6 +319,8 @@ def _settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.scanning.disabled = True
+    # The API server sends the pods of executors alone.
+    settings.watching.label_selectors["v1", "pods"] = group.LABEL_EXECUTOR_UID
     settings.watching.server_timeout = 300
     settings.watching.client_timeout = 330
     settings.watching.connect_timeout = 10

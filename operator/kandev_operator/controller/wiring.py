@@ -17,7 +17,9 @@ from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.local import LocalHost
 from kandev_operator.clients.tokens import Minter, SigningKey
 from kandev_operator.controller.cache import Cache
+from kandev_operator.controller.graves import Graves
 from kandev_operator.controller.lease import Lease
+from kandev_operator.controller.lookups import Lookups
 from kandev_operator.controller.metrics import Metrics
 from kandev_operator.controller.prober import Prober
 from kandev_operator.controller.queue import WorkQueue
@@ -43,6 +45,8 @@ class Wiring:
     metrics: Metrics
     events: EventPoster
     secrets: Secrets
+    lookups: Lookups
+    graves: Graves
     callers: Callers
     key: SigningKey
     minter: Minter

@@ -113,8 +113,42 @@ class StopProcess:
     """Also one that an executor which is gone left in the folder."""
 
 
+@dataclass(frozen=True, slots=True)
+class FollowTemplate:
+    """Bring an executor that was made from a template up to what the template says now."""
+
+    pod: dict[str, Any] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateClaim:
+    """Make the session's claim. Its name is a function of the session's UID."""
+
+    manifest: dict[str, Any] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePod:
+    """Make a pod, and see that the keys it mounts are there. Its name names the instance, so the
+    same pod is never made twice."""
+
+    manifest: dict[str, Any] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Ask for the end of this very pod; the kubelet ends it gently, within its grace period."""
+
+    name: str
+    uid: str
+    at_once: bool = False
+    """Only the object: whatever it stood for is surely dead."""
+
+
 SessionAction = (
     CreateExecutor
+    | FollowTemplate
+    | CreateClaim
     | ConfigureAgent
     | StartAgent
     | StopAgent
@@ -124,5 +158,14 @@ SessionAction = (
     | AdoptTerm
     | DeleteSession
 )
-ExecutorAction = DeleteExecutor | SetFinalizer | StartProcess | StopProcess | StopAgent | AdoptTerm
+ExecutorAction = (
+    DeleteExecutor
+    | SetFinalizer
+    | StartProcess
+    | StopProcess
+    | CreatePod
+    | DeletePod
+    | StopAgent
+    | AdoptTerm
+)
 Action = SessionAction | ExecutorAction

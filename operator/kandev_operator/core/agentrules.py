@@ -125,8 +125,15 @@ def resting(o: SessionObserved, reason: str) -> Verdict:
         "The session rests; its workspace and its conversation are kept.",
         state,
         agent=(FALSE, AgentReadyReason.NO_AGENT_WANTED, "The session is suspended."),
-        changes={"suspended": reason, **answered(o)},
+        changes={"suspended": reason, **answered(o), **_let_go_of_the_pod(o)},
     )
+
+
+def _let_go_of_the_pod(o: SessionObserved) -> dict[str, object]:
+    """A pod goes while its session rests; the workspace stays."""
+    executor = binding.executor_of(o)
+    pod = executor is not None and executor.spec.pod is not None
+    return {"executor_ref": None} if pod else {}
 
 
 def _workspace_only(o: SessionObserved) -> Verdict:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kandev_operator.api import conditions, group
-from kandev_operator.api.conditions import UNKNOWN
+from kandev_operator.api.conditions import FALSE, UNKNOWN
 from kandev_operator.api.executor import Executor, ExecutorState
 from kandev_operator.api.meta import ObjectMeta, OwnerReference
 from kandev_operator.api.reasons import (
@@ -22,7 +22,7 @@ from kandev_operator.api.reasons import (
 from kandev_operator.api.refs import ObjectRef
 from kandev_operator.api.session import IntentKind, OperatingMode, SessionState, TaskSession
 from kandev_operator.api.timestamps import moment
-from kandev_operator.core.actions import CreateExecutor
+from kandev_operator.core.actions import Action, CreateExecutor, FollowTemplate
 from kandev_operator.core.intents import must_stop, stopping
 from kandev_operator.core.observed import Answer, Found, Missing, SessionObserved, Unreadable
 from kandev_operator.core.verdict import (
@@ -31,6 +31,7 @@ from kandev_operator.core.verdict import (
     hold,
     underway,
 )
+from kandev_operator.core.workspace import making_claim, not_made
 
 PATIENCE = timedelta(seconds=60)
 """Git applies in any order: a missing reference is waited for this long before it stalls."""
@@ -85,14 +86,13 @@ def choose_executor(o: SessionObserved, now: datetime) -> Verdict | None:
             return _stuck(o, StalledReason.SPEC_INVALID, f"Executor: {o.executor.why}")
         return hold(timedelta(seconds=5))
     if o.failed is not None and o.failed.action == CreateExecutor.__name__:
-        return _not_made(o, now)
+        return not_made(o, now)
     choice = o.session.spec.executor
     if choice.ref is not None:
         return _awaited(o, now, ReconcilingReason.EXECUTOR_MISSING, "Executor", choice.ref.name)
     manifest = desired_executor(o.session).manifest()
-    return Verdict(
-        ready=UNKNOWN, reason="", message="", hold=True, actions=(CreateExecutor(manifest),)
-    )
+    actions: tuple[Action, ...] = (*making_claim(o), CreateExecutor(manifest))
+    return Verdict(ready=UNKNOWN, reason="", message="", hold=True, actions=actions)
 
 
 def desired_executor(session: TaskSession) -> Executor:
@@ -113,6 +113,17 @@ def desired_executor(session: TaskSession) -> Executor:
         "spec": template.spec.dump(),
     }
     return Executor.from_body(body)
+
+
+def following(o: SessionObserved) -> tuple[FollowTemplate, ...]:
+    """The executor of a template follows it: what is changed there takes effect at the next pod."""
+    template, executor = o.session.spec.executor.template, executor_of(o)
+    if template is None or executor is None or template.spec.pod is None:
+        return ()
+    if executor.metadata.is_deleting or executor.spec.pod is None:
+        return ()
+    wanted = template.spec.pod.dump()
+    return () if executor.spec.pod.dump() == wanted else (FollowTemplate(wanted),)
 
 
 def executor_name(session: TaskSession) -> str:
@@ -138,6 +149,9 @@ def _point_at(o: SessionObserved, executor: Executor) -> Verdict:
     if held is not None and held.uid != o.session.metadata.uid:
         return _busy(o, executor, changes={"executor_ref": ref})
     fresh = o.session.status.intent is None and o.session.status.resume_token_ref is None
+    making = making_claim(o)
+    if making:  # the workspace is there before anybody is bound, and status names it
+        return Verdict(ready=UNKNOWN, reason="", message="", hold=True, actions=making)
     return underway(
         AgentReadyReason.WAITING_FOR_EXECUTOR,
         f"Waiting for executor {ref.name} to become ready.",
@@ -193,7 +207,20 @@ def _ending(o: SessionObserved, executor: Executor) -> Verdict:
     )
 
 
+def _replaced(o: SessionObserved, executor: Executor) -> Verdict:
+    """Its own executor is emptied, will be deleted, and another one made on the same files."""
+    return underway(
+        ExecutorReadyReason.EXECUTOR_DRAINING,
+        f"Executor {executor.metadata.name} is drained; a new one follows, on the same workspace.",
+        None,
+        progressing=ReconcilingReason.WAITING_FOR_EXECUTOR,
+        agent_running=_last_known(o),
+    )
+
+
 def _drained(o: SessionObserved, executor: Executor) -> Verdict:
+    if executor.spec.pod is not None and owner_of(executor) is not None:
+        return _replaced(o, executor)
     return _stuck(
         o,
         ExecutorReadyReason.EXECUTOR_DRAINING,
@@ -215,6 +242,10 @@ def executor_not_ready(o: SessionObserved, now: datetime) -> Verdict | None:
         if o.report is not None:
             return None
         return hold()
+    if executor.spec.pod is not None:
+        lost = _pod_lost(o, executor, agentctl)
+        if lost is not None:
+            return lost
     known_before = o.session.status.state not in (None, SessionState.CREATED, SessionState.ERROR)
     reason = agentctl.reason if agentctl else ExecutorReadyReason.EXECUTOR_STARTING
     message = (agentctl.message if agentctl else "") or "The executor is on its way."
@@ -228,6 +259,43 @@ def executor_not_ready(o: SessionObserved, now: datetime) -> Verdict | None:
         agent_running=None,
         quiet=reason in (ExecutorReadyReason.EXECUTOR_STARTING, "Starting"),
     )
+
+
+def _pod_lost(
+    o: SessionObserved, executor: Executor, agentctl: conditions.Condition | None
+) -> Verdict | None:
+    """The pod is positively gone, or nothing has run in the new one yet: there is no agent. It
+    comes back by itself, or when somebody asks for it."""
+    why = conditions.get(executor.status.conditions, "Ready") or agentctl
+    if why is None:
+        return None
+    if executor.status.state == ExecutorState.STOPPED:
+        cut_off = o.session.status.state == SessionState.RUNNING
+        return Verdict(
+            ready="False",
+            reason=AgentReadyReason.AGENT_EXITED if cut_off else AgentReadyReason.AGENT_NOT_RUNNING,
+            message=f"{why.message} The agent comes back when a resume is asked for.",
+            state=SessionState.ERROR if cut_off else _calm(o),
+            stalled=cut_off,
+            agent_running=False,
+        )
+    gone = agentctl is not None and agentctl.status == "False"
+    if not gone and executor.status.boot_id is not None:
+        return None
+    return underway(
+        why.reason if gone else ExecutorReadyReason.EXECUTOR_STARTING,
+        why.message or "The executor's pod is on its way.",
+        SessionState.STARTING,
+        progressing=ReconcilingReason.WAITING_FOR_EXECUTOR,
+        agent=(FALSE, AgentReadyReason.WAITING_FOR_EXECUTOR, why.message),
+        quiet=not gone,
+    )
+
+
+def _calm(o: SessionObserved) -> SessionState | None:
+    """The state of a session that waits: nothing is being started any more."""
+    starting = o.session.status.state == SessionState.STARTING
+    return SessionState.WAITING_FOR_INPUT if starting else None
 
 
 def _executor_failed(executor: Executor) -> Verdict:
@@ -303,20 +371,6 @@ def _stuck(o: SessionObserved, reason: str, message: str, **more: Any) -> Verdic
         stalled=True,
         agent_running=_last_known(o),
         **more,
-    )
-
-
-def _not_made(o: SessionObserved, now: datetime) -> Verdict:
-    assert o.failed is not None
-    return Verdict(
-        ready="False",
-        reason=o.failed.reason,
-        message=o.failed.message,
-        state=SessionState.ERROR,
-        stalled=o.failed.fatal,
-        progressing=None if o.failed.fatal else ReconcilingReason.RETRYING,
-        retry_at=None if o.failed.fatal else now + timedelta(seconds=30),
-        requeue=timedelta(seconds=30),
     )
 
 

@@ -26,7 +26,7 @@ from kandev_operator.core.actions import (
     StopAgent,
     StopProcess,
 )
-from kandev_operator.core.executorstatus import Life
+from kandev_operator.core.executorstatus import Life, next_instance_id
 from kandev_operator.core.intents import stop_id
 from kandev_operator.core.observed import (
     AgentPhase,
@@ -39,10 +39,10 @@ from kandev_operator.core.observed import (
     Unreadable,
 )
 from kandev_operator.core.occupancy import Occupancy, is_made, occupancy, stowaway
-from kandev_operator.core.probes import Health, Limits
+from kandev_operator.core.pods import life as pods_life
+from kandev_operator.core.probes import Health
 from kandev_operator.core.verdict import AT_ONCE, Plan
 
-DEFAULT_LIMITS: Final = Limits(start=timedelta(seconds=600), grace=timedelta(seconds=60))
 LOOK_AGAIN: Final = timedelta(seconds=30)
 FOLDER_AGAIN: Final = timedelta(seconds=5)
 """Nobody tells when a folder is made; looking costs nothing."""
@@ -153,21 +153,11 @@ def _end_remote(o: ExecutorObserved, now: datetime) -> Plan[ExecutorStatus] | No
     return Plan(actions=(stop,), requeue=timedelta(seconds=2))
 
 
-def limits_of(o: ExecutorObserved) -> Limits:
-    """The bound (or next) session's limits of time."""
-    session = o.bound.value if isinstance(o.bound, Found) else o.claimant
-    if session is None:
-        return DEFAULT_LIMITS
-    lifecycle = session.spec.lifecycle
-    return Limits(
-        start=timedelta(seconds=lifecycle.start_timeout_seconds),
-        grace=timedelta(seconds=lifecycle.unreachable_grace_seconds),
-    )
-
-
 def _life(o: ExecutorObserved, held: Occupancy, now: datetime) -> Life:
     if o.problem is not None:
         return _problem(o)
+    if o.executor.spec.runtime is Runtime.POD:
+        return pods_life.life(o, held, now)
     if o.executor.spec.runtime is Runtime.LOCAL_STANDALONE:
         wanted = held.session_ref is not None or not is_made(o.executor)
         if not wanted:
@@ -210,7 +200,9 @@ def _process(o: ExecutorObserved, now: datetime) -> Life | None:
     """The local agentctl process; None when it is there and can be asked."""
     match o.process:
         case Unreadable():
-            return Life(ExecutorState.STARTING, _unknown("The process cannot be looked up."))
+            return Life(
+                ExecutorState.STARTING, executorstatus.unknown("The process cannot be looked up.")
+            )
         case Found(value=seen):
             return None if _is_ours(o, seen) else _stranger(o)
         case Missing():
@@ -225,7 +217,7 @@ def _stranger(o: ExecutorObserved) -> Life:
     """An agentctl of an executor that is gone: end it, then start our own on the same files."""
     return Life(
         ExecutorState.STARTING,
-        _unknown("An agentctl of an earlier executor is being ended first."),
+        executorstatus.unknown("An agentctl of an earlier executor is being ended first."),
         (StopProcess(strangers=True),),
         {"started_at": o.executor.status.started_at},
         requeue=timedelta(seconds=1),
@@ -234,7 +226,7 @@ def _stranger(o: ExecutorObserved) -> Life:
 
 def _make(o: ExecutorObserved, now: datetime) -> Life:
     status = o.executor.status
-    starting = _unknown("agentctl is being started.")
+    starting = executorstatus.unknown("agentctl is being started.")
     if o.failed is not None and o.failed.action == StartProcess.__name__:
         reason = o.failed.reason or AgentctlReadyReason.PROCESS_EXITED
         failed = _NO_PROCESS | {"attempt": (status.attempt or 1) + 1}
@@ -279,13 +271,6 @@ def _waits(why: Health, o: ExecutorObserved, fields: dict[str, Any], now: dateti
     )
 
 
-def next_instance_id(o: ExecutorObserved) -> str:
-    """The instance id for the next process: the executor's UID and a number that grows."""
-    uid, known = o.executor.metadata.uid, o.executor.status.instance_id or ""
-    number = known.removeprefix(f"{uid}-")
-    return f"{uid}-{int(number) + 1 if number.isdigit() else 1}"
-
-
 def _attempt_after_exit(o: ExecutorObserved, now: datetime) -> int:
     """A process that lived for a while counts anew."""
     began = o.executor.status.started_at
@@ -298,11 +283,13 @@ def _asked(o: ExecutorObserved, now: datetime) -> Life:
     fields = _address(o, now)
     if _has_moved(o):
         said = "agentctl has not answered at its new address yet."
-        return Life(ExecutorState.STARTING, _unknown(said), (), fields, requeue=AT_ONCE)
+        return Life(
+            ExecutorState.STARTING, executorstatus.unknown(said), (), fields, requeue=AT_ONCE
+        )
     executor = o.executor.replacing(status=o.executor.status.replacing(**fields))
-    health = probes.judge(executor, o.probe, limits_of(o), now)
+    health = probes.judge(executor, o.probe, executorstatus.limits_of(o), now)
     if health is None:
-        return _as_it_was(o, fields)
+        return executorstatus.as_it_was(o, fields)
     if health.is_error:
         return Life(ExecutorState.ERROR, health, (), fields)
     if health.truth == UNKNOWN:
@@ -343,25 +330,3 @@ def _has_moved(o: ExecutorObserved) -> bool:
     """A remote one has another address than was asked: whatever was heard came from elsewhere."""
     remote = o.executor.spec.remote
     return remote is not None and o.executor.status.agentctl_url not in (None, remote.url)
-
-
-def _as_it_was(o: ExecutorObserved, fields: dict[str, Any]) -> Life:
-    """Nobody has looked yet: what was known stays written."""
-    known = conditions.get(o.executor.status.conditions, "AgentctlReady")
-    if known is None:
-        return Life(ExecutorState.STARTING, _unknown("agentctl has not answered yet."), (), fields)
-    state = {str(word): word for word in ExecutorState}.get(o.executor.status.state or "")
-    health = Health(known.status, known.reason, known.message, state is ExecutorState.ERROR)
-    at = o.executor.status.next_attempt_at
-    return Life(
-        state or ExecutorState.STARTING,
-        health,
-        (),
-        fields,
-        retry_at=moment(at) if at else None,
-        stalled=conditions.is_true(o.executor.status.conditions, "Stalled"),
-    )
-
-
-def _unknown(message: str) -> Health:
-    return Health(UNKNOWN, AgentctlReadyReason.STARTING, message)

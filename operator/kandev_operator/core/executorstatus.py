@@ -26,14 +26,18 @@ from kandev_operator.api.reasons import (
 )
 from kandev_operator.api.timestamps import moment, rfc3339
 from kandev_operator.core import failures, stored
-from kandev_operator.core.actions import Action
-from kandev_operator.core.observed import Answer, ExecutorObserved, Probe
+from kandev_operator.core.actions import Action, CreatePod
+from kandev_operator.core.observed import Answer, ExecutorObserved, Found, Probe
 from kandev_operator.core.occupancy import Occupancy
-from kandev_operator.core.probes import Health
+from kandev_operator.core.probes import Health, Limits
 from kandev_operator.core.verdict import Notice, Plan
 
 RIDING: Final = frozenset({"last_seen_at"})
 """Fields whose change alone is no reason for a write."""
+
+DEFAULT_LIMITS: Final = Limits(start=timedelta(seconds=600), grace=timedelta(seconds=60))
+
+_QUOTA: Final = PodScheduledReason.QUOTA_EXCEEDED
 
 STANDSTILL: Final = timedelta(seconds=10)
 """Healthy progress of a start rides on the next real news, unless it stands still for so long."""
@@ -54,6 +58,48 @@ class Life:
     retry_at: datetime | None = None
     stalled: bool = False
     requeue: timedelta | None = None
+
+
+def next_instance_id(o: ExecutorObserved) -> str:
+    """The instance id for the next process: the executor's UID and a number that grows."""
+    uid, known = o.executor.metadata.uid, o.executor.status.instance_id or ""
+    number = known.removeprefix(f"{uid}-")
+    return f"{uid}-{int(number) + 1 if number.isdigit() else 1}"
+
+
+def unknown(message: str) -> Health:
+    """Nothing is known to be wrong, and it does not answer yet."""
+    return Health(UNKNOWN, AgentctlReadyReason.STARTING, message)
+
+
+def limits_of(o: ExecutorObserved) -> Limits:
+    """The bound (or next) session's limits of time."""
+    session = o.bound.value if isinstance(o.bound, Found) else o.claimant
+    if session is None:
+        return DEFAULT_LIMITS
+    lifecycle = session.spec.lifecycle
+    return Limits(
+        start=timedelta(seconds=lifecycle.start_timeout_seconds),
+        grace=timedelta(seconds=lifecycle.unreachable_grace_seconds),
+    )
+
+
+def as_it_was(o: ExecutorObserved, fields: dict[str, Any]) -> Life:
+    """Nobody has looked yet: what was known stays written."""
+    known = conditions.get(o.executor.status.conditions, "AgentctlReady")
+    if known is None:
+        return Life(ExecutorState.STARTING, unknown("agentctl has not answered yet."), (), fields)
+    state = {str(word): word for word in ExecutorState}.get(o.executor.status.state or "")
+    health = Health(known.status, known.reason, known.message, state is ExecutorState.ERROR)
+    at = o.executor.status.next_attempt_at
+    return Life(
+        state or ExecutorState.STARTING,
+        health,
+        (),
+        fields,
+        retry_at=moment(at) if at else None,
+        stalled=conditions.is_true(o.executor.status.conditions, "Stalled"),
+    )
 
 
 def plan(o: ExecutorObserved, held: Occupancy, life: Life, now: datetime) -> Plan[ExecutorStatus]:
@@ -186,7 +232,7 @@ def _conditions(
     rows: list[stored.Row] = [
         ("Ready", *_ready(held, life)),
         ("AgentctlReady", *_agentctl_ready(life)),
-        ("PodScheduled", *_pod_scheduled(o)),
+        ("PodScheduled", *_pod_scheduled(o, life)),
         ("CapabilitiesKnown", *_capabilities_known(o, caps)),
         ("WorkspaceReady", *_workspace_ready(o, life)),
         ("Bound", TRUE if held.session_ref else FALSE, held.reason, held.message),
@@ -216,7 +262,7 @@ def _conditions(
 
 
 def _ready(held: Occupancy, life: Life) -> tuple[str, str, str]:
-    if life.state is ExecutorState.STOPPED:
+    if life.state is ExecutorState.STOPPED and held.session_ref is None:
         return TRUE, ReadyReason.IDLE, "Nobody is bound, and nothing runs."
     if life.agentctl.truth == TRUE:
         return TRUE, ReadyReason.AGENTCTL_READY, "agentctl answers."
@@ -230,10 +276,23 @@ def _agentctl_ready(life: Life) -> tuple[str, str, str]:
     return seen.truth, seen.reason if own else str(AgentctlReadyReason.NOT_USED), seen.message
 
 
-def _pod_scheduled(o: ExecutorObserved) -> tuple[str, str, str]:
-    if o.executor.spec.runtime is Runtime.POD:
-        return FALSE, PodScheduledReason.NO_POD, "No pod is wanted."
-    return UNKNOWN, PodScheduledReason.NOT_APPLICABLE, "This runtime has no pod."
+def _pod_scheduled(o: ExecutorObserved, life: Life) -> tuple[str, str, str]:
+    if o.executor.spec.runtime is not Runtime.POD:
+        return UNKNOWN, PodScheduledReason.NOT_APPLICABLE, "This runtime has no pod."
+    if life.agentctl.reason in (PodScheduledReason.INVALID_TEMPLATE, _QUOTA):
+        return FALSE, life.agentctl.reason, life.agentctl.message
+    pod = o.pods.of(life.fields.get("instance_id", o.executor.status.instance_id))
+    if any(isinstance(each, CreatePod) for each in life.actions):
+        return UNKNOWN, PodScheduledReason.POD_PENDING, "The pod is being made."
+    if pod is None or pod.is_gone or pod.is_over:
+        return FALSE, PodScheduledReason.NO_POD, "There is no pod."
+    if pod.is_deleting:
+        return FALSE, PodScheduledReason.POD_TERMINATING, f"Pod {pod.name} is being ended."
+    if pod.scheduled is False:
+        return FALSE, PodScheduledReason.UNSCHEDULABLE, pod.schedule_words
+    if not pod.node:
+        return UNKNOWN, PodScheduledReason.POD_PENDING, f"Pod {pod.name} waits for a node."
+    return TRUE, PodScheduledReason.SCHEDULED, f"Pod {pod.name} is on node {pod.node}."
 
 
 def _capabilities_known(

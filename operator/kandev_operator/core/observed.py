@@ -15,6 +15,7 @@ from kandev_operator.api.executor import Executor
 from kandev_operator.api.profile import AgentProfile
 from kandev_operator.api.session import TaskSession
 from kandev_operator.api.task import Task
+from kandev_operator.core.podseen import ClaimSeen, NodeSeen, PodSeen
 
 T = TypeVar("T")
 
@@ -256,6 +257,42 @@ class ProfileSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class Platform:
+    """What the operator's options say about pods and their workspaces."""
+
+    agentctl_image: str = "kandev-agentctl"
+    image_pull_policy: str | None = None
+    """For the agentctl image; None: the cluster's own rule."""
+    user: int | None = 1000
+    """The uid of pods; None where the platform gives each namespace its own."""
+    workspace_size: str = "10Gi"
+
+
+@dataclass(frozen=True, slots=True)
+class PodsSeen:
+    """Everything about an executor's pods; only for runtime Pod."""
+
+    pods: tuple[PodSeen, ...] = ()
+    """All that carry this executor's UID, and those that went away while somebody looked."""
+    node: Look[NodeSeen] = Unreadable("nobody asked")
+    """Of the newest pod; looked at only when something is wrong."""
+    claim: Look[ClaimSeen] | None = None
+    """The session's claim; None: not looked at, because its pod is there."""
+    events: str = ""
+    """The newest warning about the newest pod, while that does not serve."""
+    task: Look[Task] = Missing()
+    profile: Look[AgentProfile] = Missing()
+    """Of the session that is in, or comes in next."""
+    platform: Platform = Platform()
+
+    def of(self, instance_id: str | None) -> PodSeen | None:
+        """The pod of this instance, if it was ever seen."""
+        found = [pod for pod in self.pods if pod.instance_id == instance_id]
+        # One that was deleted and made again has the same name: the object that is there counts.
+        return min(found, key=lambda pod: (pod.is_gone, pod.uid), default=None)
+
+
+@dataclass(frozen=True, slots=True)
 class SessionObserved:
     """Everything a session's decision may know."""
 
@@ -272,6 +309,11 @@ class SessionObserved:
     """The first prompt's text; Missing also when spec has none."""
     term: int
     failed: Failed | None = None
+    claim: Look[ClaimSeen] | None = None
+    """The session's claim, for pods; None: not looked at, because nothing depends on it now."""
+    one_pod_claims: bool = False
+    """The storage class's driver can give a volume to one pod alone."""
+    platform: Platform = Platform()
 
     @property
     def report(self) -> AgentctlReport | None:
@@ -308,6 +350,7 @@ class ExecutorObserved:
     task_uid: str | None = None
     """UID of the task of the claimant or of the bound session."""
     failed: Failed | None = None
+    pods: PodsSeen = PodsSeen()
     served: Look[TaskSession] = Unreadable("nobody else is served")
     """The session that agentctl serves, by UID, where that is not the one in status.sessionRef;
     Missing when it is positively gone."""

@@ -16,7 +16,7 @@ from kandev_operator.api.reasons import BoundReason, DrainingReason
 from kandev_operator.api.refs import ObjectRef
 from kandev_operator.api.session import TaskSession
 from kandev_operator.api.timestamps import moment
-from kandev_operator.core.actions import StopAgent
+from kandev_operator.core.actions import DeletePod, StopAgent
 from kandev_operator.core.intents import stop_id
 from kandev_operator.core.observed import (
     AgentctlReport,
@@ -35,7 +35,7 @@ class Occupancy:
     session_ref: ObjectRef | None
     reason: str
     message: str
-    actions: tuple[StopAgent, ...] = ()
+    actions: tuple[StopAgent | DeletePod, ...] = ()
     draining: tuple[str, str, str] = (FALSE, DrainingReason.NOT_DRAINING, "")
 
     @property
@@ -51,9 +51,9 @@ def occupancy(o: ExecutorObserved, now: datetime) -> Occupancy:
         return _take_in(o)
     if isinstance(o.bound, Missing):
         gone = f"Session {held.name} does not exist any more."
-        return _let_go(o, held, BoundReason.SESSION_GONE, gone)
+        return _let_go(o, held, BoundReason.SESSION_GONE, gone, now)
     if isinstance(o.bound, Found) and _points_elsewhere(o, o.bound.value):
-        return _let_go(o, held, BoundReason.RELEASING, f"Session {held.name} has let go.")
+        return _let_go(o, held, BoundReason.RELEASING, f"Session {held.name} has let go.", now)
     if o.executor.spec.drain:
         return _drain(o, held, now)
     return Occupancy(held, BoundReason.BOUND, f"Session {held.name} is in.")
@@ -81,15 +81,35 @@ def _points_elsewhere(o: ExecutorObserved, session: TaskSession) -> bool:
     if ref is not None:
         return ref.uid != o.executor.metadata.uid
     if is_made(o.executor):
-        return conditions.is_true(session.status.conditions, "Finished")
+        rests = ("Finished", "Suspended")
+        return any(conditions.is_true(session.status.conditions, each) for each in rests)
     return bool(session.status.conditions)
 
 
-def _let_go(o: ExecutorObserved, held: ObjectRef, reason: str, message: str) -> Occupancy:
+PATIENCE = timedelta(seconds=60)
+"""A pod that is to be gone and is not, so long after its grace, holds its executor up no longer."""
+
+
+def _pods_linger(o: ExecutorObserved, now: datetime) -> bool:
+    return any(pod.lingers(now, PATIENCE) for pod in o.pods.pods)
+
+
+def _removals(o: ExecutorObserved) -> tuple[DeletePod, ...]:
+    """A pod ends its agent gently by itself, whether or not it can be asked."""
+    return tuple(DeletePod(pod.name, pod.uid) for pod in o.pods.pods if pod.is_live)
+
+
+def _let_go(
+    o: ExecutorObserved, held: ObjectRef, reason: str, message: str, now: datetime
+) -> Occupancy:
     report = o.probe.report if o.probe.answer is Answer.WELL else None
+    if report is not None and _holds_agent(report, held.uid):
+        return Occupancy(held, reason, message, actions=(_stop(report, held.uid),))
+    if o.executor.spec.runtime is Runtime.POD:
+        if not _pods_linger(o, now):
+            return _take_in(o)
+        return Occupancy(held, reason, message, actions=_removals(o))
     if report is not None:
-        if _holds_agent(report, held.uid):
-            return Occupancy(held, reason, message, actions=(_stop(report, held.uid),))
         return _take_in(o)
     empty = o.executor.spec.runtime is Runtime.LOCAL_STANDALONE and isinstance(o.process, Missing)
     return _take_in(o) if empty else Occupancy(held, reason, message)
@@ -99,13 +119,18 @@ def _drain(o: ExecutorObserved, held: ObjectRef, now: datetime) -> Occupancy:
     """Let a turn end, then stop the agent; a turn that takes too long is cut off."""
     report = o.probe.report if o.probe.answer is Answer.WELL else None
     bound = f"Session {held.name} is in."
+    pod = o.executor.spec.runtime is Runtime.POD
     if report is not None and not _holds_agent(report, held.uid):
+        return _emptied(o, held, now) if pod else _take_in(o)
+    if pod and not _pods_linger(o, now):
         return _take_in(o)
     began = conditions.get(o.executor.status.conditions, "Draining")
     since = now
     if began is not None and began.is_true and began.last_transition_time:
         since = moment(began.last_transition_time)
     over = now >= since + timedelta(seconds=o.executor.spec.drain_deadline_seconds)
+    if report is None and pod and over:
+        return _emptied(o, held, now)
     if report is None or (report.phase is AgentPhase.RUNNING and not over):
         said = "The turn that is under way may end first."
         draining = (TRUE, DrainingReason.WAITING_FOR_TURN, said)
@@ -119,6 +144,16 @@ def _drain(o: ExecutorObserved, held: ObjectRef, now: datetime) -> Occupancy:
         actions=(_stop(report, held.uid),),
         draining=(TRUE, str(why), "The agent is being stopped gently."),
     )
+
+
+def _emptied(o: ExecutorObserved, held: ObjectRef, now: datetime) -> Occupancy:
+    """The agent of a pod that is drained is at its end; now its pod goes, then the session."""
+    if not _pods_linger(o, now):
+        return _take_in(o)
+    said = "The pod is being removed."
+    draining = (TRUE, DrainingReason.STOPPING, said)
+    name = f"Session {held.name} is on its way out."
+    return Occupancy(held, BoundReason.RELEASING, name, _removals(o), draining)
 
 
 def stowaway(o: ExecutorObserved, held: ObjectRef | None) -> tuple[StopAgent, ...]:

@@ -7,6 +7,7 @@ the workspace), an intent under way stands before the questions of resuming (not
 twice). The last rule always answers.
 """
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -14,7 +15,7 @@ from kandev_operator.api.executor import ExecutorState
 from kandev_operator.api.reasons import ReadyReason
 from kandev_operator.api.session import OperatingMode, SessionState
 from kandev_operator.api.sessionstatus import TaskSessionStatus
-from kandev_operator.core import agentrules, binding, lifecycle, resuming, status
+from kandev_operator.core import agentrules, binding, lifecycle, resuming, status, workspace
 from kandev_operator.core.actions import DeleteSession
 from kandev_operator.core.binding import executor_of, is_bound
 from kandev_operator.core.intents import GUARD, dropping_queue, must_stop, stopping
@@ -77,7 +78,18 @@ def asleep(o: SessionObserved, now: datetime) -> Verdict | None:
         return None
     if o.session.status.executor_ref is None or isinstance(o.executor, Missing):
         return agentrules.resting(o, wanted.suspended_reason)
+    if _pod_is_empty(o):
+        return agentrules.resting(o, wanted.suspended_reason)
     return None  # it has one, and its agent may live; one that cannot be read is not gone
+
+
+def _pod_is_empty(o: SessionObserved) -> bool:
+    """No agent can be asked to end in this pod: it never came up, is gone, or is given up."""
+    executor = executor_of(o)
+    if executor is None or executor.spec.pod is None or o.report is not None:
+        return False
+    given_up = executor.status.state in (ExecutorState.ERROR, ExecutorState.STOPPED)
+    return given_up or executor.status.boot_id is None
 
 
 def live_agent(o: SessionObserved, now: datetime) -> Verdict | None:
@@ -95,6 +107,7 @@ SESSION_RULES: Final[tuple[Rule[SessionObserved], ...]] = (
     asleep,
     live_agent,  # a live agent is not touched because a reference is missing
     binding.references,  # task, profile and its Secrets are there
+    workspace.claim,  # the claim with the files, for pods
     binding.choose_executor,  # named by spec, or made from the template
     binding.waiting_for_binding,  # both sides point at each other
     binding.executor_not_ready,  # starting, unknown or failed: handed on
@@ -114,5 +127,6 @@ def decide_session(o: SessionObserved, now: datetime) -> Plan[TaskSessionStatus]
     for rule in SESSION_RULES:
         verdict = rule(o, now)
         if verdict is not None:
-            return status.plan(o, verdict, now)
+            plan = status.plan(o, verdict, now)
+            return replace(plan, actions=(*binding.following(o), *plan.actions))
     raise AssertionError("the last rule always answers")

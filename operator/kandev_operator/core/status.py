@@ -212,8 +212,8 @@ def _error_message(verdict: Verdict, state: str) -> str | None:
 def _of_the_executor(o: SessionObserved) -> dict[str, Any]:
     executor = binding.executor_of(o)
     if executor is None:
-        return {"executor_status": None, "node_name": None}
-    kept = {"node_name": executor.status.node_name}
+        return {"executor_status": None, "node_name": None, "workspace_ref": _workspace_ref(o)}
+    kept = {"node_name": executor.status.node_name, "workspace_ref": _workspace_ref(o)}
     if not binding.is_bound(o):
         return {**kept, "executor_status": None}
     ref = WorkspaceRef(kind="Executor", name=executor.metadata.name, uid=executor.metadata.uid)
@@ -221,8 +221,16 @@ def _of_the_executor(o: SessionObserved) -> dict[str, Any]:
         **kept,
         "executor_status": executor.status.state,
         "worktree": executor.status.worktree or o.session.status.worktree,
-        "workspace_ref": ref if executor.spec.pod is None else o.session.status.workspace_ref,
+        "workspace_ref": ref if executor.spec.pod is None else _workspace_ref(o),
     }
+
+
+def _workspace_ref(o: SessionObserved) -> WorkspaceRef | None:
+    """The claim, once it is there; what was known of it stays."""
+    if not isinstance(o.claim, Found):
+        return o.session.status.workspace_ref
+    seen = o.claim.value
+    return WorkspaceRef(kind="PersistentVolumeClaim", name=seen.name, uid=seen.uid)
 
 
 def _of_the_agent(o: SessionObserved, running: bool | None) -> dict[str, Any]:

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from kandev_operator import __version__
 from kandev_operator.controller.options import OPTIONS
 from kandev_operator.controller.settings import Settings, parse
+from kandev_operator.core.observed import Platform
 
 pytestmark = pytest.mark.unit
 
@@ -36,6 +38,8 @@ def test_everything_has_a_default() -> None:
         identity="kandev-operator",
         remote_hosts=("*",),
         in_cluster=False,
+        platform=Platform(agentctl_image=f"kandev-agentctl:{__version__}"),
+        pods_through_api=True,
     )
     assert run().all_namespaces
 
@@ -44,6 +48,7 @@ def test_a_pod_is_told_by_its_environment() -> None:
     settings = parse(["run"], IN_A_POD)
     assert settings.in_cluster
     assert settings.log_format == "json"
+    assert not settings.pods_through_api
     assert settings.lease_namespace == "kandev"
     assert settings.identity == "op-1"
 
@@ -64,6 +69,11 @@ def test_every_option_can_be_given() -> None:
         "--log-format", "JSON",
         "--log-level", "debug",
         "--identity", "me",
+        "--agentctl-image", "images.example.com/agentctl:2",
+        "--agentctl-pull-policy", "never",
+        "--pod-user", "1234",
+        "--pod-access", "direct",
+        "--workspace-size", "2.5Gi",
         "--allow-remote-host", "*.example.com", "127.0.0.1",
     )  # fmt: skip
     assert settings == Settings(
@@ -84,6 +94,8 @@ def test_every_option_can_be_given() -> None:
         identity="me",
         remote_hosts=("*.example.com", "127.0.0.1"),
         in_cluster=False,
+        platform=Platform("images.example.com/agentctl:2", "Never", 1234, "2.5Gi"),
+        pods_through_api=False,
     )
 
 
@@ -104,6 +116,11 @@ def test_every_option_has_a_variable() -> None:
         "log_format": "json",
         "log_level": "error",
         "identity": "me",
+        "agentctl_image": "agentctl:3",
+        "agentctl_pull_policy": "Always",
+        "pod_user": "platform",
+        "pod_access": "proxy",
+        "workspace_size": "5Gi",
         "allow_remote_host": "a.example b.example",
     }
     assert texts.keys() == {option.dest for option in OPTIONS}
@@ -117,7 +134,8 @@ def test_every_option_has_a_variable() -> None:
         for field in dataclasses.fields(Settings)
         if getattr(settings, field.name) == getattr(run(), field.name)
     }
-    assert unlike == {"listen_host", "in_cluster"}
+    assert unlike == {"listen_host", "in_cluster", "pods_through_api"}
+    assert settings.platform.user is None
 
 
 def test_an_option_wins_over_its_variable() -> None:
