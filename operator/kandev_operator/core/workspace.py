@@ -7,6 +7,7 @@ is gone is said, not replaced; one that the session names is adopted as it is.
 from datetime import datetime, timedelta
 from typing import Final
 
+from kandev_operator.api.conditions import UNKNOWN
 from kandev_operator.api.reasons import ReconcilingReason, WorkspaceReadyReason
 from kandev_operator.api.session import SessionState
 from kandev_operator.core import lifecycle
@@ -45,8 +46,10 @@ def claim(o: SessionObserved, now: datetime) -> Verdict | None:
     if is_adopted(o.session):
         return _no_workspace(f"Claim {name}, which workspace.claimName names, does not exist.")
     known = o.session.status.workspace_ref
-    if known is None or known.uid is None or lifecycle.fresh_start_wished(o.session):
+    if known is None or known.uid is None:
         return None
+    if lifecycle.fresh_start_wished(o.session):
+        return Verdict(ready=UNKNOWN, reason="", message="", hold=True, actions=making_claim(o))
     return _no_workspace(f"Claim {name} with the session's files does not exist any more.")
 
 
