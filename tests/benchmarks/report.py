@@ -31,7 +31,7 @@ class Metric:
     kind: Kind
     goal: float | None = None
     baseline: float | None = None
-    """The same of the plain kopf operator, where it does that job at all."""
+    """The same of whatever does that job in the plainest way, measured in the same run."""
     ok: bool | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ def show(console: Console, results: dict[str, Sequence[Metric]]) -> None:
     table = Table(title="Benchmarks", title_justify="left")
     for column in ("benchmark", "metric"):
         table.add_column(column, overflow="fold")
-    for column in ("value", "goal", "plain kopf"):
+    for column in ("value", "goal", "baseline"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("")
     for name, metrics in results.items():

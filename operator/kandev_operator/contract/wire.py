@@ -6,4 +6,4 @@ from pydantic import BaseModel, ConfigDict
 class Wire(BaseModel):
     """A JSON object of contract v1. Absent optional fields mean "not known"."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
