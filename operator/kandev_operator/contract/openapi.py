@@ -62,7 +62,10 @@ def _operation(route: Route) -> Json:
     told: Json = {
         "operationId": _name(route),
         "summary": route.words,
-        "responses": {str(route.status): _good(route), **_refusals(route)},
+        "responses": {
+            **{str(status): _good(route) for status in (route.status, route.also) if status},
+            **_refusals(route),
+        },
         "security": [{"token": []}, {"own": []}] if route.scope else [],
     }
     if route.scope is not None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from kandev_operator.contract import files, git, paths
+from kandev_operator.contract import files, git, paths, shell
 from kandev_operator.contract.agent import (
     AgentAnswer,
     AgentSpec,
@@ -67,6 +67,8 @@ class Route:
     optional: bool = False
     """It may be left out."""
     status: int = 200
+    also: int | None = None
+    """Another status of a good answer, with the same body."""
     answer: type[BaseModel] | None = None
     listed: bool = False
     """The answer is a list of it."""
@@ -333,4 +335,41 @@ GIT: Final = (
         ),
     ),
 )
-ROUTES: Final[tuple[Route, ...]] = (*CORE, *CONVERSATION, *FILES, *GIT)
+_ONE_SHELL: Final = paths.SHELL + "/{shell_id}"
+SHELL: Final = (
+    Route(
+        "get",
+        paths.SHELL,
+        "The terminals in the workspace.",
+        Scope.SHELL,
+        answer=shell.ShellList,
+    ),
+    Route(
+        "post",
+        paths.SHELL,
+        "Make a terminal (201), or find the one of that name (200).",
+        Scope.SHELL,
+        shell.ShellRequest,
+        status=201,
+        also=200,
+        answer=shell.ShellAnswer,
+        codes=(*OF_A_BODY, Code.SHELL_FAILED, Code.TOO_MANY),
+    ),
+    Route(
+        "get",
+        _ONE_SHELL,
+        "One terminal; as a WebSocket, what it shows and what is typed.",
+        Scope.SHELL,
+        answer=shell.ShellReport,
+        codes=(Code.UNKNOWN_SHELL,),
+    ),
+    Route(
+        "delete",
+        _ONE_SHELL,
+        "End a terminal and whatever it started.",
+        Scope.SHELL,
+        answer=shell.ShellReport,
+        codes=(Code.UNKNOWN_SHELL,),
+    ),
+)
+ROUTES: Final[tuple[Route, ...]] = (*CORE, *CONVERSATION, *FILES, *GIT, *SHELL)
