@@ -21,6 +21,7 @@ from pathlib import Path
 from benchmarks.ground import TESTS
 from benchmarks.report import RUNS, Metric, middle
 from integration.agentctl.harness import SESSION, Keys, Sidecar
+from kandev_operator.agentctl.clock import now
 from kandev_operator.agentctl.journal import Journal
 from kandev_operator.agentctl.machine import effects as fx
 from kandev_operator.agentctl.statedir import StateDir
@@ -103,11 +104,11 @@ async def _read(agentctl: Sidecar, after: str, kinds: str, total: int, ready: "R
     async with asyncio.timeout(120):
         while len(heard.kept) < total:
             data = await reader.read(2**20)
-            now = time.monotonic_ns()
+            moment = time.monotonic_ns()
             if not data:
                 break
             whole, cut, rest = (rest + data).rpartition(b"\n\n")
-            heard.take(whole + cut, now)
+            heard.take(whole + cut, moment)
     writer.transport.abort()
     return heard
 
@@ -212,7 +213,7 @@ def _fill(state: Path) -> None:
             [
                 fx.Append(
                     EventKind.MESSAGE,
-                    "2026-01-01T00:00:00.000Z",
+                    now(),
                     "x1",
                     {"message_id": f"m{start}", "author": "agent", "kind": "text", "text": text},
                 )

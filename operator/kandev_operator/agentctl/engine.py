@@ -65,6 +65,7 @@ class Engine:
         self.folder: SessionFolder | None = None
         self.spec: AgentSpec | None = None
         self.news = asyncio.Condition()
+        self.readers = 0
         self.live_readers = 0
         self.launches = 0
         self.on_session: Callable[[], None] = lambda: None

@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 
 from kandev_operator.agentctl import journal_rows
 from kandev_operator.agentctl.filesystems import is_network
+from kandev_operator.agentctl.frames import Frame, Recent, encode, wanted
 from kandev_operator.agentctl.machine.effects import Append, Store
 from kandev_operator.agentctl.machine.reopen import Kept
 from kandev_operator.agentctl.machine.state import Prompt
@@ -46,10 +47,17 @@ class JournalUnreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some events, and whether there were more of them at that moment."""
+    """Some events, how far that is, and whether there were more of them at that moment."""
 
-    events: list[Event]
+    frames: list[Frame]
+    reached: int
     more: bool
+
+    @property
+    def events(self) -> list[Event]:
+        """The same as values."""
+        texts = (f.data.partition(b"\ndata: ")[2] for f in self.frames)
+        return [Event.model_validate_json(text) for text in texts]
 
 
 class Journal:
@@ -76,6 +84,7 @@ class Journal:
         self._since_check = 0
         self._hour = ""
         self._pending: dict[tuple[str, str], Store] = {}
+        self._recent = Recent()
         self._full_sync: bool | None = None
         self._db: sqlite3.Connection | None = None
         try:
@@ -115,24 +124,28 @@ class Journal:
             return []
         durable = any(s.durable for s in stores) or bool(self._pending)
         events: list[Event] = []
+        frames: list[Frame] = []
         seq = self.last_seq
         try:
             self._sync(full=durable)
             db.execute("BEGIN IMMEDIATE")
             if self._lost_from is not None and any(isinstance(s, Append) for s in stores):
                 seq += 1
-                events.append(self._write_gap(db, seq, stores))
+                events.append(self._gap(seq, stores))
+                frames.append(self._write(db, events[-1]))
             for store in (*self._pending.values(), *stores):
                 if isinstance(store, Append):
                     seq += 1
                     events.append(self._event(store, seq))
-                    journal_rows.write_event(db, events[-1])
+                    frames.append(self._write(db, events[-1]))
                 else:
                     journal_rows.write(db, store)
             db.execute("COMMIT")
         except sqlite3.Error as exc:
             self._rolled_back(exc)
         self.last_seq = seq
+        for frame in frames:
+            self._recent.add(frame)
         self._pending.clear()
         if events:
             self._lost_from = None
@@ -170,12 +183,18 @@ class Journal:
                 # The newest word on each thing is tried again with the next commit.
                 self._pending[journal_rows.key(store)] = store
 
-    def _write_gap(self, db: sqlite3.Connection, seq: int, stores: Sequence[Store]) -> Event:
+    def _gap(self, seq: int, stores: Sequence[Store]) -> Event:
         at = next(s.at for s in stores if isinstance(s, Append))
         data = {"from_seq": self._lost_from, "to_seq": seq - 1}
-        event = self._event(Append(EventKind.GAP, at, None, data), seq)
-        journal_rows.write_event(db, event)
-        return event
+        return self._event(Append(EventKind.GAP, at, None, data), seq)
+
+    def _write(self, db: sqlite3.Connection, event: Event) -> Frame:
+        data = journal_rows.write_event(db, event)
+        return self._frame(event.seq, event.kind.value, event.at, event.execution_id, data)
+
+    def _frame(self, seq: int, kind: str, at: str, execution_id: str | None, data: str) -> Frame:
+        row = (kind, at, execution_id, data)
+        return Frame(seq, kind, encode(self.journal_id or "", self.session_id, seq, row))
 
     def _event(self, store: Append, seq: int) -> Event:
         return Event(
@@ -208,6 +227,7 @@ class Journal:
         except sqlite3.Error:
             return  # no room to make room: the next look tries again
         self.first_seq = until
+        self._recent.forget(until)
 
     def _first_by_number(self, db: sqlite3.Connection) -> int:
         """The first event to stay, by how many there are and how big they are together."""
@@ -241,6 +261,12 @@ class Journal:
     def read(self, after: int, limit: int, *, messages: bool, states: bool) -> Batch:
         """Events after a sequence number, oldest first, as many as one reader may hold."""
         db = self._usable()
+        recent = self._recent.after(after, limit)
+        if recent is not None:
+            reached = recent[-1].seq if recent else self.last_seq
+            kept = [f for f in recent if wanted(f, messages=messages, states=states)]
+            return Batch(kept, reached, reached < self.last_seq)
+        last = self.last_seq
         try:
             rows, more = journal_rows.read_events(
                 db, after, limit, messages=messages, states=states
@@ -248,20 +274,8 @@ class Journal:
         except sqlite3.Error as exc:
             self._give_up(exc)
             raise JournalUnreadable(self.message) from None
-        made: list[Event] = []
-        for seq, kind, at, execution_id, data in rows:
-            made.append(
-                Event(
-                    journal_id=self.journal_id or "",
-                    seq=seq,
-                    kind=EventKind(kind),
-                    at=at,
-                    session_id=self.session_id,
-                    execution_id=execution_id,
-                    data=data,
-                )
-            )
-        return Batch(made, more)
+        frames = [self._frame(*row) for row in rows]
+        return Batch(frames, frames[-1].seq if more else max(after, last), more)
 
     def load(self) -> Kept:
         """What it keeps beside the events."""

@@ -8,6 +8,7 @@ import json
 import sqlite3
 from typing import Any, Final
 
+from kandev_operator.agentctl.frames import BATCH_BYTES
 from kandev_operator.agentctl.machine.effects import (
     StoreCapabilities,
     StoreExecution,
@@ -58,9 +59,6 @@ UPGRADES: Final = {
 PROMPT_MEMORY: Final = 10_000
 """How many prompt ids are remembered, so that an old one is not taken for new."""
 
-BATCH_CHARS: Final = 512 * 1024
-"""What one reader is given at a time: this much of many readers must fit into memory."""
-
 Row = (
     StoreFence
     | StoreOperation
@@ -93,11 +91,14 @@ def identify(db: sqlite3.Connection, session_id: str, fresh: str) -> str:
     return found
 
 
-def write_event(db: sqlite3.Connection, event: Event) -> None:
+def write_event(db: sqlite3.Connection, event: Event) -> str:
+    """Write an event; gives its data as the text that is kept."""
+    data = _json(event.data)
     db.execute(
         "INSERT INTO events VALUES (?, ?, ?, ?, ?)",
-        (event.seq, event.kind.value, event.at, event.execution_id, _json(event.data)),
+        (event.seq, event.kind.value, event.at, event.execution_id, data),
     )
+    return data
 
 
 def write(db: sqlite3.Connection, store: Row) -> None:
@@ -181,7 +182,7 @@ def key(store: Row) -> tuple[str, str]:
 
 def read_events(
     db: sqlite3.Connection, after: int, limit: int, *, messages: bool, states: bool
-) -> tuple[list[tuple[int, str, str, str | None, dict[str, Any]]], bool]:
+) -> tuple[list[tuple[int, str, str, str | None, str]], bool]:
     """Rows after a number, and whether a bound cut them off. A gap is told to every reader."""
     kinds = "1"
     if not messages:
@@ -193,12 +194,12 @@ def read_events(
         "ORDER BY seq LIMIT ?",
         (after, limit),
     )
-    found: list[tuple[int, str, str, str | None, dict[str, Any]]] = []
+    found: list[tuple[int, str, str, str | None, str]] = []
     size = 0
     for seq, kind, at, execution, data in rows:
-        found.append((seq, kind, at, execution, json.loads(data)))
+        found.append((seq, kind, at, execution, data))
         size += len(data)
-        if size > BATCH_CHARS:
+        if size > BATCH_BYTES:
             rows.close()
             return found, True
     return found, len(found) == limit

@@ -124,6 +124,7 @@ def metrics(engine: Engine) -> str:
         "events_total": ("counter", journal.last_seq if journal else 0),
         "events_lost_total": ("counter", journal.lost_total if journal else 0),
         "journal_bytes": ("gauge", journal.size() if journal else 0),
+        "readers": ("gauge", engine.readers),
         "permissions_open": ("gauge", len(state.permissions)),
         "updates_replayed": ("gauge", state.replayed),
     }

@@ -19,7 +19,7 @@ from typing import Final
 
 import uvicorn
 
-from kandev_operator.agentctl import app, orphans
+from kandev_operator.agentctl import app, orphans, sockets
 from kandev_operator.agentctl.auth import Authenticator, KeySet
 from kandev_operator.agentctl.engine import Engine
 from kandev_operator.agentctl.settings import Settings
@@ -127,6 +127,7 @@ async def _serve(settings: Settings, states: StateDir, bound: socket.socket) -> 
         log_level="warning",
         access_log=False,
         lifespan="off",
+        http=sockets.protocol(settings.patience.request),
         ws=websocket_protocol,  # type: ignore[arg-type] # it makes what a class would make
         ws_max_size=MAX_FRAME_BYTES,
         ws_per_message_deflate=False,

@@ -29,6 +29,8 @@ class Patience:
     """Longest wait for that."""
     after_turn: float = 0.5
     """An answered turn is not yet a stored turn: so long is left before a planned end."""
+    request: float = 60.0
+    """From the first byte of a request to its last."""
     shutdown_grace: float = 10.0
     owner_period: float = 2.0
     """Heartbeat of the owner file; a stranger's is watched for two of them."""
@@ -77,6 +79,7 @@ PATIENCE_HELP = {
     "quiet": "silence after which a replay counts as over",
     "after_turn": "how long an answered turn may take to be stored before a planned end",
     "owner_period": "how often the claim on the state folder is renewed",
+    "request": "how long a caller may take to send a request",
     "shutdown_grace": "how long the agent may take to end when agentctl ends",
 }
 

@@ -14,15 +14,14 @@ from typing import Any, Final
 
 from kandev_operator.agentctl.clock import now
 from kandev_operator.agentctl.engine import Engine
+from kandev_operator.agentctl.frames import encode
 from kandev_operator.agentctl.journal import Journal, JournalUnreadable
 from kandev_operator.agentctl.machine.state import Speech
 from kandev_operator.contract.events import (
     KINDS_LIVE,
     KINDS_MESSAGES,
     KINDS_STATE,
-    Event,
     EventKind,
-    cursor,
     parse_cursor,
 )
 from kandev_operator.contract.paths import HEARTBEAT_SECONDS
@@ -55,16 +54,6 @@ def wanted(after: str | None, kinds: str | None) -> Wanted:
     return Wanted(journal_id, seq, KINDS_STATE in named, live or KINDS_MESSAGES in named, live)
 
 
-def encode(event: Event) -> bytes:
-    """One event as it goes over the wire."""
-    lines = (
-        f"id: {cursor(event.journal_id, event.seq)}",
-        f"event: {event.kind.value}",
-        f"data: {json.dumps(event.model_dump(mode='json'), separators=(',', ':'))}",
-    )
-    return ("\n".join(lines) + "\n\n").encode()
-
-
 class Tail:
     """What one live reader has heard of the message being spoken."""
 
@@ -95,11 +84,13 @@ async def events(
     engine: Engine, journal: Journal, what: Wanted, heartbeat: float = HEARTBEAT_SECONDS
 ) -> AsyncIterator[bytes]:
     """The stream's body. It ends when another session is served here."""
+    engine.readers += 1
     engine.live_readers += what.live
     try:
         async for part in _events(engine, journal, what, heartbeat):
             yield part
     finally:
+        engine.readers -= 1
         engine.live_readers -= what.live
 
 
@@ -111,20 +102,19 @@ async def _events(
     after = what.after
     ahead = after > journal.last_seq
     if (what.journal_id not in (None, journal.journal_id)) or ahead:
-        yield encode(_gap(journal, 1, journal.first_seq - 1))
+        yield _gap(journal, 1, journal.first_seq - 1)
         after = journal.first_seq - 1
     while engine.journal is journal and not engine.closing.is_set():
         if after < journal.first_seq - 1:
-            yield encode(_gap(journal, after + 1, journal.first_seq - 1))
+            yield _gap(journal, after + 1, journal.first_seq - 1)
             after = journal.first_seq - 1
-        reached = journal.last_seq
         try:
             batch = journal.read(after, BATCH, messages=what.messages, states=what.states)
         except JournalUnreadable:
             return
-        if batch.events:
-            yield b"".join(encode(event) for event in batch.events)
-        after = batch.events[-1].seq if batch.more else max(after, reached)
+        if batch.frames:
+            yield b"".join(frame.data for frame in batch.frames)
+        after = batch.reached
         if after < journal.last_seq:
             continue
         if tail is not None and (said := tail.more(engine.state.speech)):
@@ -139,25 +129,14 @@ async def _events(
 def _live(engine: Engine, journal: Journal, said: dict[str, Any]) -> bytes:
     """Words that are not kept yet: without an id, so that no cursor moves by them."""
     turn = engine.state.turn
-    event = Event(
-        journal_id=journal.journal_id or "",
-        seq=journal.last_seq,
-        kind=EventKind.LIVE,
-        at=now(),
-        session_id=journal.session_id,
-        execution_id=engine.state.execution_id,
-        data={**said, "turn_id": turn.turn_id if turn else None},
-    )
-    return encode(event).partition(b"\n")[2]
+    data = json.dumps({**said, "turn_id": turn.turn_id if turn else None})
+    row = (EventKind.LIVE.value, now(), engine.state.execution_id, data)
+    frame = encode(journal.journal_id or "", journal.session_id, journal.last_seq, row)
+    return frame.partition(b"\n")[2]
 
 
-def _gap(journal: Journal, start: int, end: int) -> Event:
+def _gap(journal: Journal, start: int, end: int) -> bytes:
     """Told to one reader, and so not in the journal; its id is where the reader goes on from."""
-    return Event(
-        journal_id=journal.journal_id or "",
-        seq=max(end, 0),
-        kind=EventKind.GAP,
-        at=now(),
-        session_id=journal.session_id,
-        data={"from_seq": start, "to_seq": end},
-    )
+    data = json.dumps({"from_seq": start, "to_seq": end})
+    row = (EventKind.GAP.value, now(), None, data)
+    return encode(journal.journal_id or "", journal.session_id, max(end, 0), row)

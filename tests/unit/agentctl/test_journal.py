@@ -339,3 +339,38 @@ def test_old_prompts_and_operations_are_remembered(path: Path) -> None:
     assert old.state is OperationState.FAILED
     assert journal.find_prompt("never") is None
     journal.close()
+
+
+def test_what_is_read_from_memory_is_what_is_read_from_the_disk(path: Path) -> None:
+    journal = Journal(path, "s")
+    for n in range(1, 60):
+        kind = EventKind.MESSAGE if n % 3 else EventKind.AGENT
+        journal.commit((event(n, kind),))
+    fresh = path.with_name("copy.db")
+    journal.close()
+    shutil.copy(path, fresh)
+    journal, cold = Journal(path, "s"), Journal(fresh, "s")
+    for each in (journal, cold):
+        each.commit((event(60, EventKind.TOKEN), event(61)))
+    journal._recent.clear()
+    for after in (0, 30, 58, 59, 60, 61):
+        for messages, states in ((True, True), (True, False), (False, True)):
+            warm = cold.read(after, 100, messages=messages, states=states)
+            disk = journal.read(after, 100, messages=messages, states=states)
+            assert (warm.frames, warm.reached, warm.more) == (disk.frames, disk.reached, disk.more)
+    assert cold.read(59, 1, messages=True, states=False).frames == []
+    assert cold.read(59, 1, messages=True, states=False).more, "there is one more to look at"
+    journal.close()
+    cold.close()
+
+
+def test_frames_of_text_that_is_odd_are_whole_events(path: Path) -> None:
+    journal = Journal(path, "s\n\"'\u2028")
+    odd = 'a\nb\r\n\n"\\ \u2028 \U0001f600 data: id: x'
+    journal.commit((fx.Append(EventKind.MESSAGE, AT, 'x"\n1', {"text": odd}),))
+    batch = journal.read(0, 10, messages=True, states=True)
+    assert batch.frames[0].data.count(b"\n") == 4, "one line each: id, event, data, and the end"
+    assert batch.events[0].data == {"text": odd}
+    assert batch.events[0].execution_id == 'x"\n1'
+    assert batch.events[0].session_id == journal.session_id
+    journal.close()
