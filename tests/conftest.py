@@ -1,6 +1,10 @@
-"""What every ring shares: the control plane's fixtures, and a marker for each folder."""
+"""What every ring shares: the control plane's fixtures, a marker for each folder, and one folder
+for all that a run writes, which goes with it."""
 
 import asyncio
+import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,28 @@ _HERE = Path(__file__).parent
 # pytest-asyncio asks for the loop that was set before its own, and where none ever was, asyncio
 # makes one that nobody closes: a warning, so an error, if a test without a loop ran first.
 asyncio.set_event_loop(None)
+
+
+_folder = pytest.StashKey[Path]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Everything temporary goes into one folder, that of children too: what a process leaves that
+    is killed, or a real agent unpacks, is nobody else's to find. `--basetemp=FOLDER` keeps the
+    tests' own folders."""
+    # Short: paths of sockets lie in it, and may have 107 characters.
+    folder = config.stash[_folder] = Path(tempfile.mkdtemp(prefix="k-"))
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+    if config.option.basetemp is None:
+        config.option.basetemp = str(folder / "t")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Also after a failure, and after Ctrl-C."""
+    folder = config.stash.get(_folder, None)
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

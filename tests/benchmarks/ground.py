@@ -40,6 +40,10 @@ class Ground:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="kandev-bench-"))
+        # What a killed process leaves in its temporary folder goes with ours.
+        scratch = self.folder / "tmp"
+        scratch.mkdir()
+        os.environ["TMPDIR"] = str(scratch)
         self.cluster = ControlPlane(audit=True)
         self._numbers = itertools.count(1)
         self._closing = contextlib.ExitStack()

@@ -49,6 +49,10 @@ class Scenery:
         self.root = self.folder / "worktrees"
         self.worktree = self.root / "demo"
         self.worktree.mkdir(parents=True)
+        # What a killed process or a real agent leaves in its temporary folder goes with ours.
+        scratch = self.folder / "tmp"
+        scratch.mkdir()
+        os.environ["TMPDIR"] = str(scratch)
         self.cluster: Cluster = find_control_plane()
         self.operator: OperatorProcess | None = None
         self._model: ModelServer | None = None

@@ -92,7 +92,7 @@ async def test_B041_a_definite_not_found_needs_a_person(scene: Scene) -> None:
     )
 
 
-async def test_B041_B045_a_rejection_is_not_retried_even_over_an_operator_restart(
+async def test_B041_a_rejection_is_not_retried_even_over_an_operator_restart(
     scene: Scene,
 ) -> None:
     rejection = "--load-error=-32602:Invalid params:a bad token {id}"

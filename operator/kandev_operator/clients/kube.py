@@ -32,6 +32,13 @@ from kandev_operator.clients.resources import Resource
 
 FIELD_MANAGER: Final = "kandev-operator"
 _MERGE_PATCH: Final = "application/merge-patch+json"
+_METHODS: Final = {
+    "get": "GET",
+    "replace": "PUT",
+    "replace_status": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+}
 _JSON_PATCH: Final = "application/json-patch+json"
 
 Object = dict[str, Any]
@@ -110,12 +117,11 @@ class Kube:
     ) -> Object:
         """Read one object."""
         return await self._object(
-            Call(
-                verb="get",
-                method="GET",
-                path=resource.path(namespace, name),
-                plural=resource.plural,
-                about=_about(namespace, name),
+            _about_one(
+                "get",
+                resource,
+                namespace,
+                name,
                 timeout=timeout,
             )
         )
@@ -180,12 +186,11 @@ class Kube:
         """Replace an object whole. The body carries the resourceVersion it was made from."""
         _guard(resource, body)
         return await self._object(
-            Call(
-                verb="replace",
-                method="PUT",
-                path=resource.path(namespace, name),
-                plural=resource.plural,
-                about=_about(namespace, name),
+            _about_one(
+                "replace",
+                resource,
+                namespace,
+                name,
                 query=self._write_query(),
                 body=_whole(resource, body),
                 timeout=timeout,
@@ -211,12 +216,12 @@ class Kube:
         identity |= {key: metadata.get(key) for key in ("uid", "resourceVersion")}
         identity = {key: value for key, value in identity.items() if value}
         return await self._object(
-            Call(
-                verb="replace_status",
-                method="PUT",
-                path=resource.path(namespace, name, "status"),
-                plural=resource.plural,
-                about=_about(namespace, name),
+            _about_one(
+                "replace_status",
+                resource,
+                namespace,
+                name,
+                subresource="status",
                 query=self._write_query(),
                 body=_whole(resource, {"metadata": identity, "status": body.get("status") or {}}),
                 timeout=timeout,
@@ -238,12 +243,12 @@ class Kube:
         With a metadata.resourceVersion in the patch it is guarded.
         """
         return await self._object(
-            Call(
-                verb="patch",
-                method="PATCH",
-                path=resource.path(namespace, name, subresource),
-                plural=resource.plural,
-                about=_about(namespace, name),
+            _about_one(
+                "patch",
+                resource,
+                namespace,
+                name,
+                subresource=subresource,
                 query=self._write_query(),
                 body=patch,
                 content_type=_MERGE_PATCH,
@@ -263,12 +268,12 @@ class Kube:
     ) -> Object:
         """Change by a list of operations. A `test` that fails is Invalid, not a Conflict."""
         return await self._object(
-            Call(
-                verb="patch",
-                method="PATCH",
-                path=resource.path(namespace, name, subresource),
-                plural=resource.plural,
-                about=_about(namespace, name),
+            _about_one(
+                "patch",
+                resource,
+                namespace,
+                name,
+                subresource=subresource,
                 query=self._write_query(),
                 body=[*operations],  # the REST client takes anything but a list for a merge patch
                 content_type=_JSON_PATCH,
@@ -296,12 +301,11 @@ class Kube:
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         await self._object(
-            Call(
-                verb="delete",
-                method="DELETE",
-                path=resource.path(namespace, name),
-                plural=resource.plural,
-                about=_about(namespace, name),
+            _about_one(
+                "delete",
+                resource,
+                namespace,
+                name,
                 body=options,
                 timeout=timeout,
             )
@@ -355,6 +359,26 @@ class Kube:
         if dry_run:
             query["dryRun"] = "All"
         return urlencode(query)
+
+
+def _about_one(
+    verb: str,
+    resource: Resource,
+    namespace: str | None,
+    name: str,
+    *,
+    subresource: str = "",
+    **more: Any,
+) -> Call:
+    """A call about one object that is there already."""
+    return Call(
+        verb=verb,
+        method=_METHODS[verb],
+        path=resource.path(namespace, name, subresource),
+        plural=resource.plural,
+        about=_about(namespace, name),
+        **more,
+    )
 
 
 def _about(namespace: str | None, name: str) -> str:

@@ -107,7 +107,11 @@ class Secrets:
     async def retire_token(
         self, namespace: str, name: str, owner: OwnerReference, epoch: int
     ) -> None:
-        """A fresh start: the new epoch without a token, the old one kept as previous."""
+        """A fresh start: the new epoch without a token, the old one kept as previous.
+
+        Repeated after the new conversation has begun it changes nothing: a token of this epoch is
+        that conversation's, and no older one.
+        """
         await self._write(namespace, name, owner, {"token": "", "epoch": str(epoch)}, epoch)
 
     async def _write(
@@ -120,12 +124,11 @@ class Secrets:
                 return
             stored = await self._kube.get(SECRETS, namespace, name)
         known = _decoded(stored)
-        same = known.get("token") == data["token"]
-        if _number(known.get("epoch")) > epoch or (same and known.get("epoch") == data["epoch"]):
-            return
         previous = known.get("previous", "")
-        if known.get("token") and not same:
-            older = [line for line in previous.split("\n") if line]
+        older = [line for line in previous.split("\n") if line]
+        if _stands(known, older, data["token"], epoch):
+            return
+        if known.get("token") and known["token"] != data["token"]:
             previous = "\n".join([known["token"], *older][:_LONGEST_PREVIOUS])
         encoded = _encoded({**data, "previous": previous} if previous else data)
         await self._kube.replace(SECRETS, namespace, name, {**stored, "data": encoded})
@@ -150,6 +153,19 @@ class Secrets:
         except AlreadyExists:
             return False
         return True
+
+
+def _stands(known: dict[str, str], older: list[str], token: str, epoch: int) -> bool:
+    """Whether what the Secret holds is as new as what is to be written, or newer.
+
+    Within one epoch there is an order too: first no token (a fresh start), then the token of the
+    conversation that began, then any that the agent put in its place; never back. So a write that
+    is repeated, or comes late from a process that was frozen, loses nothing.
+    """
+    held = _number(known.get("epoch"))
+    if held != epoch:
+        return held > epoch
+    return token in ("", known.get("token"), *older)
 
 
 def _encoded(data: dict[str, str]) -> dict[str, str]:
