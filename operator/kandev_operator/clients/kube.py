@@ -116,15 +116,7 @@ class Kube:
         timeout: float = DEFAULT_TIMEOUT,
     ) -> Object:
         """Read one object."""
-        return await self._object(
-            _about_one(
-                "get",
-                resource,
-                namespace,
-                name,
-                timeout=timeout,
-            )
-        )
+        return await self._object(_about_one("get", resource, namespace, name, timeout=timeout))
 
     async def list(
         self,
@@ -186,14 +178,8 @@ class Kube:
         """Replace an object whole. The body carries the resourceVersion it was made from."""
         _guard(resource, body)
         return await self._object(
-            _about_one(
-                "replace",
-                resource,
-                namespace,
-                name,
-                query=self._write_query(),
-                body=_whole(resource, body),
-                timeout=timeout,
+            self._write(
+                "replace", resource, namespace, name, body=_whole(resource, body), timeout=timeout
             )
         )
 
@@ -216,13 +202,12 @@ class Kube:
         identity |= {key: metadata.get(key) for key in ("uid", "resourceVersion")}
         identity = {key: value for key, value in identity.items() if value}
         return await self._object(
-            _about_one(
+            self._write(
                 "replace_status",
                 resource,
                 namespace,
                 name,
                 subresource="status",
-                query=self._write_query(),
                 body=_whole(resource, {"metadata": identity, "status": body.get("status") or {}}),
                 timeout=timeout,
             )
@@ -243,13 +228,12 @@ class Kube:
         With a metadata.resourceVersion in the patch it is guarded.
         """
         return await self._object(
-            _about_one(
+            self._write(
                 "patch",
                 resource,
                 namespace,
                 name,
                 subresource=subresource,
-                query=self._write_query(),
                 body=patch,
                 content_type=_MERGE_PATCH,
                 timeout=timeout,
@@ -268,13 +252,12 @@ class Kube:
     ) -> Object:
         """Change by a list of operations. A `test` that fails is Invalid, not a Conflict."""
         return await self._object(
-            _about_one(
+            self._write(
                 "patch",
                 resource,
                 namespace,
                 name,
                 subresource=subresource,
-                query=self._write_query(),
                 body=[*operations],  # the REST client takes anything but a list for a merge patch
                 content_type=_JSON_PATCH,
                 timeout=timeout,
@@ -301,14 +284,7 @@ class Kube:
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         await self._object(
-            _about_one(
-                "delete",
-                resource,
-                namespace,
-                name,
-                body=options,
-                timeout=timeout,
-            )
+            _about_one("delete", resource, namespace, name, body=options, timeout=timeout)
         )
 
     async def raw_get(self, path: str, *, timeout: float = DEFAULT_TIMEOUT) -> Any:
@@ -352,6 +328,11 @@ class Kube:
             token = metadata.get("continue") or ""
             if not token:
                 return items, metadata.get("resourceVersion") or ""
+
+    def _write(
+        self, verb: str, resource: Resource, namespace: str | None, name: str, **more: Any
+    ) -> Call:
+        return _about_one(verb, resource, namespace, name, query=self._write_query(), **more)
 
     def _write_query(self, *, dry_run: bool = False) -> str:
         """Strict: the server says which field it does not know instead of dropping it."""
