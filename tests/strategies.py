@@ -5,15 +5,12 @@ report may be about this session, about one of the same name under an older UID,
 another; an operation may be the intent's own. Times lie around `NOW`.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
-from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 from hypothesis import strategies as st
 
 from builders import (
-    HASH,
     NAMESPACE,
     a_condition,
     a_probe,
@@ -25,7 +22,6 @@ from builders import (
     a_template,
     a_token,
     a_token_ref,
-    ago,
     an_executor,
     an_executor_status,
     an_intent,
@@ -34,14 +30,7 @@ from builders import (
 )
 from kandev_operator.api import conditions
 from kandev_operator.api.agent import Capabilities
-from kandev_operator.api.conditions import Condition, Conditions
 from kandev_operator.api.executor import ExecutorStatus, Runtime
-from kandev_operator.api.reasons import (
-    BY_CONDITION,
-    EXECUTOR_CONDITIONS,
-    SESSION_CONDITIONS,
-    SPEAKS,
-)
 from kandev_operator.api.refs import KeyRef, ObjectRef
 from kandev_operator.api.session import (
     FirstPromptStatus,
@@ -54,7 +43,6 @@ from kandev_operator.api.session import (
     TaskSession,
     TaskSessionStatus,
 )
-from kandev_operator.api.timestamps import rfc3339
 from kandev_operator.contract.status import FailureCode
 from kandev_operator.core.observed import (
     AgentctlReport,
@@ -72,77 +60,21 @@ from kandev_operator.core.observed import (
     RuntimeProblem,
     SessionObserved,
     TurnSeen,
-    Unreadable,
 )
-
-T = TypeVar("T")
-
-maybe = st.booleans()
-unknown_or = st.sampled_from([None, True, False])
-epochs = st.integers(0, 4)
-LONG_AGO = (0, 1, 5, 30, 59, 60, 61, 200, 700, 10_000)
-moments = st.sampled_from([ago(seconds) for seconds in LONG_AGO])
-stamps = moments.map(rfc3339)
-wishes = st.sampled_from([None] * 8 + ["1", "2"])
-hashes = st.sampled_from([HASH, HASH, HASH, "hash-2"])
-nowhere = st.sampled_from([Missing(), Unreadable("away"), Unreadable("broken", lasting=True)])
-
-
-def one_of(values: Sequence[T]) -> st.SearchStrategy[T]:
-    """One of many large values. By number: `sampled_from` would spell out all of them."""
-    return st.integers(0, len(values) - 1).map(values.__getitem__)
-
-
-def mostly(common: st.SearchStrategy[Any], rare: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """The rare one once in ten times: `one_of` gives equal chances, however often it is told."""
-    return st.integers(0, 9).flatmap(lambda dice: rare if dice == 5 else common)
-
-
-def looks(found: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Mostly found: there is more to see then. Else missing or unreadable."""
-    return mostly(found.map(Found), nowhere)
-
-
-def some_conditions_of(kind: str) -> st.SearchStrategy[Conditions]:
-    """Conditions as any pass may have left them: those that are there say what they may.
-
-    A few hundred lists are made beforehand: building one costs more than a whole decision.
-    """
-    dice = Random(kind)
-    types = {"TaskSession": SESSION_CONDITIONS, "Executor": EXECUTOR_CONDITIONS}[kind]
-    return one_of([_a_list_of(types, dice) for _ in range(300)])
-
-
-def _a_list_of(types: tuple[str, ...], dice: Random) -> Conditions:
-    chosen = [each for each in types if dice.random() < LIKELY.get(each, 0.7)]
-    return tuple(_a_condition(each, dice) for each in sorted(chosen))
-
-
-LIKELY = {"Stalled": 0.2, "Reconciling": 0.4, "AgentctlReady": 0.95}
-"""How often a condition is there at all."""
-
-TOLD = {
-    "Stalled": ("True",),
-    "Reconciling": ("True",),
-    "Finished": ("False",) * 15 + ("True", "Unknown"),
-    "Suspended": ("False",) * 9 + ("True", "Unknown"),
-    "AgentctlReady": ("True",) * 6 + ("False", "Unknown"),
-}
-"""What they mostly say."""
-
-
-def _a_condition(type_: str, dice: Random) -> Condition:
-    words = BY_CONDITION[dice.choice(SPEAKS[type_])]
-    told = TOLD.get(type_, ("True", "False", "Unknown"))
-    return Condition(
-        type=type_,
-        status=dice.choice(told),
-        message="It was so.",
-        reason=str(dice.choice([*words])),
-        observed_generation=1,
-        last_transition_time=rfc3339(ago(dice.choice(LONG_AGO))),
-    )
-
+from pools import (
+    epochs,
+    hashes,
+    looks,
+    maybe,
+    moments,
+    mostly,
+    nowhere,
+    one_of,
+    some_conditions_of,
+    stamps,
+    unknown_or,
+    wishes,
+)
 
 # ---- agentctl ---------------------------------------------------------------------------
 
@@ -225,6 +157,7 @@ def probes(draw: Any) -> Probe:
         failing_since=draw(moments) if bad else None,
         last_seen=draw(st.none() | moments),
         message="connection refused" if bad else "",
+        steady_since=draw(st.none() | moments) if bad else None,
         report=draw(reports()) if well else draw(st.none() | reports()),
         is_checked=well,
     )

@@ -2,11 +2,18 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+
+from kandev_operator.clients.agentctl import AgentctlClient, Limits, open_session
+from kandev_operator.clients.kube import Kube
+from kandev_operator.contract.claims import Scope
+from unit.clients.wire import SECRET_TOKEN, TOKEN, kubeconfig
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -76,3 +83,41 @@ async def peer() -> AsyncIterator[Peer]:
     await server.start_server()
     yield played
     await server.close()
+
+
+@pytest.fixture
+def config(peer: Any, tmp_path: Path) -> str:
+    return kubeconfig(tmp_path / "config", peer.url, token=SECRET_TOKEN)
+
+
+@pytest.fixture
+def outcomes() -> list[tuple[str, str, str]]:
+    return []
+
+
+@pytest.fixture
+async def kube(config: str, outcomes: list[tuple[str, str, str]]) -> AsyncIterator[Kube]:
+    async with await Kube.connect(
+        config, on_request=lambda verb, plural, outcome: outcomes.append((verb, plural, outcome))
+    ) as kube:
+        yield kube
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with open_session() as session:
+        yield session
+
+
+@pytest.fixture
+def minted() -> list[tuple[Scope, ...]]:
+    return []
+
+
+@pytest.fixture
+def client(session: aiohttp.ClientSession, peer: Any, minted: list[Any]) -> AgentctlClient:
+    def mint(*scopes: Scope) -> str:
+        minted.append(scopes)
+        return TOKEN
+
+    return AgentctlClient(session, peer.url, mint, "i-1", limits=Limits(total=1, silence=0.2))

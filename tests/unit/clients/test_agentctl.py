@@ -3,8 +3,6 @@
 import asyncio
 import gzip
 import json
-from collections.abc import AsyncIterator
-from contextlib import aclosing
 from typing import Any
 
 import aiohttp
@@ -12,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from kandev_operator.clients import errors
-from kandev_operator.clients.agentctl import AgentctlClient, Limits, Route, open_session
+from kandev_operator.clients.agentctl import AgentctlClient, Limits, Route
 from kandev_operator.contract.agent import (
     AgentSpec,
     PermissionAnswer,
@@ -21,9 +19,8 @@ from kandev_operator.contract.agent import (
     StopRequest,
 )
 from kandev_operator.contract.claims import Scope
-from kandev_operator.contract.events import EventKind
+from unit.clients.wire import TOKEN, unsigned
 
-TOKEN = "header.payload.signature"
 HEALTH = {
     "status": "ok",
     "instance_id": "i-1",
@@ -39,30 +36,6 @@ STATUS = {
     "journal": {"state": "ok"},
 }
 OPERATION = {"operation_id": "o", "kind": "start", "state": "running", "started_at": "t"}
-
-
-@pytest.fixture
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with open_session() as session:
-        yield session
-
-
-@pytest.fixture
-def minted() -> list[tuple[Scope, ...]]:
-    return []
-
-
-@pytest.fixture
-def client(session: aiohttp.ClientSession, peer: Any, minted: list[Any]) -> AgentctlClient:
-    def mint(*scopes: Scope) -> str:
-        minted.append(scopes)
-        return TOKEN
-
-    return AgentctlClient(session, peer.url, mint, "i-1", limits=Limits(total=1, silence=0.2))
-
-
-def unsigned(*_scopes: Scope) -> str:
-    return TOKEN
 
 
 async def test_health_needs_no_token(client: AgentctlClient, peer: Any, minted: list[Any]) -> None:
@@ -329,79 +302,3 @@ async def test_through_the_pod_proxy_the_token_has_a_header_of_its_own(
     assert asked.path == "/api/v1/x/proxy/api/v1/status"
     assert asked.headers["Authorization"] == "Bearer api-server"
     assert asked.headers["X-Kandev-Token"] == TOKEN
-
-
-# ── Events ───────────────────────────────────────────────────────────────────────────────────
-
-
-def event(seq: int, kind: str = "agent", **more: Any) -> bytes:
-    body = {"journal_id": "j", "seq": seq, "kind": kind, "at": "t", "session_id": "s", **more}
-    return f"id: j:{seq}\nevent: {kind}\ndata: {json.dumps(body)}\n\n".encode()
-
-
-def stream(*chunks: bytes, then: str = "end") -> Any:
-    async def handler(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await response.prepare(request)
-        for chunk in chunks:
-            await response.write(chunk)
-        if then == "hang":
-            await asyncio.sleep(5)
-        if then == "drop":
-            assert request.transport is not None
-            request.transport.abort()
-        return response
-
-    return handler
-
-
-async def test_events_are_read_in_order_and_later_kinds_are_skipped(
-    client: AgentctlClient, peer: Any, minted: list[Any]
-) -> None:
-    peer.answer(stream(b": hi\n\n", event(1), event(2, "of_a_later_version"), event(3, "gap")))
-    seen = [each async for each in client.events("j:0", ("state",))]
-    assert [(each.seq, each.kind) for each in seen] == [(1, EventKind.AGENT), (3, EventKind.GAP)]
-    assert peer.asked[0].query == {"after": "j:0", "kinds": "state"}
-    assert minted == [(Scope.READ,)]
-
-
-async def test_three_missed_heartbeats_end_the_stream(client: AgentctlClient, peer: Any) -> None:
-    peer.answer(stream(event(1), then="hang"))
-    events = client.events()
-    assert (await anext(events)).seq == 1
-    with pytest.raises(errors.TimedOut, match="silent"):
-        await anext(events)
-
-
-async def test_a_stream_that_breaks_is_unreachable(client: AgentctlClient, peer: Any) -> None:
-    peer.answer(stream(event(1), then="drop"))
-    with pytest.raises(errors.Unreachable):
-        assert [each.seq async for each in client.events()] == [1]
-
-
-async def test_a_refused_stream_says_why(client: AgentctlClient, peer: Any) -> None:
-    peer.json({"code": "forbidden_scope", "message": "no"}, 403)
-    with pytest.raises(errors.Refused):
-        assert [each async for each in client.events()] == []
-
-
-@pytest.mark.parametrize("chunk", [b"data: {}\n\n", b"data: [\n\n", b"data: 1\n\n", b"x" * 5_000])
-async def test_nonsense_on_a_stream_is_malformed(
-    session: aiohttp.ClientSession, peer: Any, chunk: bytes
-) -> None:
-    peer.answer(stream(chunk))
-    client = AgentctlClient(session, peer.url, unsigned, limits=Limits(body=4_000))
-    with pytest.raises(errors.Malformed):
-        assert [each async for each in client.events()] == []
-
-
-async def test_leaving_a_stream_closes_its_connection(
-    client: AgentctlClient, peer: Any, session: aiohttp.ClientSession
-) -> None:
-    peer.answer(stream(event(1), then="hang"))
-    async with aclosing(client.events()) as events:
-        async for _ in events:
-            break
-    connector = session.connector
-    assert connector is not None
-    assert not connector._acquired
