@@ -148,7 +148,7 @@ async def test_B044_an_id_that_the_agent_changes_is_stored_and_used(scene: Scene
 
 async def test_a_resume_that_hangs_times_out_and_is_given_up(scene: Scene) -> None:
     part, before, token = await lost(
-        scene, "hangs", "--hang-at=resume", resume={"timeoutSeconds": 1, "maxAttempts": 2}
+        scene, "hangs", "--hang-at=resume", resume={"timeoutSeconds": 5, "maxAttempts": 2}
     )
     status = await part.failed("ResumeTimedOut", stalled=False)
     assert status["resumeReason"] == "resume_timed_out"
