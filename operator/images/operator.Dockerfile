@@ -23,6 +23,9 @@ FROM ${BASE}
 COPY --from=build /build/site /opt/kandev
 # Nothing is written below /opt, and the root file system may be read-only.
 ENV PYTHONPATH=/opt/kandev PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+# kopf asks for the name of the user, and a number in a container has none: not ours, nor the one
+# that a platform may choose.
+ENV USER=kandev-operator
 USER 65532:65532
 ENTRYPOINT ["python3", "-m", "kandev_operator.controller"]
 CMD ["--help"]

@@ -28,8 +28,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ours = [item for item in items if item.path.is_relative_to(here)]
     is_skipped = os.geteuid() != 0 and not os.environ.get(_REQUIRED)
     for item in ours:
-        # A node's start, and the first import of an image, may fall into any test's time.
-        item.add_marker(pytest.mark.timeout(_TIMEOUT))
+        # Without the fixtures: a node's start, or waiting for another run's, may fall to any test.
+        item.add_marker(pytest.mark.timeout(_TIMEOUT, func_only=True))
         if is_skipped:
             reason = f"a real node needs root: run as root; {_REQUIRED}=1 makes this a failure"
             item.add_marker(pytest.mark.skip(reason=reason))

@@ -140,8 +140,9 @@ class Pods:
             if pod is not None and is_so(pod):
                 return pod
             if time.monotonic() > deadline:
-                status = json.dumps((pod or {}).get("status"), indent=1)
-                raise AssertionError(f"pod {name} is not {what} after {patience:g} s: {status}")
+                status = json.dumps((pod or {}).get("status"))
+                said = self._last_words(name)
+                raise AssertionError(f"pod {name} is not {what}: {status}\nIt said:\n{said}")
             time.sleep(_LOOK_EVERY)
 
     def wait_ready(self, name: str, *, patience: float = _PATIENCE) -> Json:
@@ -163,6 +164,12 @@ class Pods:
 
     def execute(self, name: str, *command: str) -> str:
         return self.kubectl("exec", name, "--container", "main", "--", *command)
+
+    def _last_words(self, name: str) -> str:
+        try:
+            return self.kubectl("logs", name, "--all-containers", "--tail=30")
+        except KubectlError as error:
+            return str(error)
 
     def delete(self, name: str, *, patience: float = _PATIENCE) -> None:
         """Delete a pod and wait until nothing of it is left."""

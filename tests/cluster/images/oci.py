@@ -227,6 +227,21 @@ def _without_times(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     return entry
 
 
+def layers(archive: Path) -> list[str]:
+    """Return the digests of an image's layers, the lowest first."""
+    with tarfile.open(archive) as tar:
+        return [descriptor["digest"] for descriptor in _read(tar)[1]]
+
+
+def unpacked_size(archive: Path, digest: str) -> int:
+    """Return the bytes of all files of a layer, as they lie on a disk."""
+    with tarfile.open(archive) as tar:
+        content = tar.extractfile(_Blob("", digest, 0).path)
+        assert content is not None
+        with tarfile.open(fileobj=content) as layer:
+            return sum(entry.size for entry in layer if entry.isfile())
+
+
 def unpack(archive: Path, folder: Path) -> None:
     """Lay the layers of an archive into a folder, owners and all. Deletions are not known here."""
     with tarfile.open(archive) as tar:

@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -63,12 +64,13 @@ class Ground:
             raise ControlPlaneError(f"the node left something behind:\n{said}")
 
 
-def take() -> Ground:
+def take(patience: float) -> Ground:
     """Lock the machine, clear what a dead node may have left, and lay the bridge.
 
-    Raises ControlPlaneError when another node runs here, ours or anybody's.
+    Raises ControlPlaneError when another node runs here: one of ours after so many seconds,
+    anybody else's at once.
     """
-    lock = _lock()
+    lock = _lock(patience)
     try:
         problems = janitor.clear(Path(lock.name))
         if problems:
@@ -89,17 +91,30 @@ def take() -> Ground:
     return ground
 
 
-def _lock() -> IO[str]:
+def _lock(patience: float) -> IO[str]:
     folder = next(folder for folder in _LOCK_FOLDERS if folder.is_dir())
     lock = (folder / "kandev-node.lock").open("a+")
+    deadline = time.monotonic() + patience
+    told = False
+    while not _is_locked(lock):
+        state = janitor.read_state(Path(lock.name))
+        where = f" in {state.folder}" if state else ""
+        if time.monotonic() > deadline:
+            lock.close()
+            raise ControlPlaneError(f"a machine has one node, and another one runs{where}")
+        if not told:
+            print(f"node: another one runs{where}: waiting", file=sys.stderr, flush=True)
+            told = True
+        time.sleep(1)
+    return lock
+
+
+def _is_locked(lock: IO[str]) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        state = janitor.read_state(Path(lock.name))
-        lock.close()
-        where = f" in {state.folder}" if state else ""
-        raise ControlPlaneError(f"a machine has one node, and another one runs{where}") from error
-    return lock
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _refuse_foreign_node() -> None:

@@ -37,6 +37,7 @@ DNS, PROVISIONER = "coredns", "provisioner"
 PROGRAMS = (CONTROLLERS, SCHEDULER, CONTAINERD, DNS, KUBELET, PROXY, PROVISIONER)
 
 _PODS_END_WITHIN = 60.0
+_MAIN_PATIENCE = 3600.0
 _IMPORT_PATIENCE = 600.0
 
 
@@ -46,8 +47,12 @@ class Node(ControlPlane):
     description = "the node made for this run"
     host = flags.GATEWAY
 
-    def __init__(self, *, audit: bool = False, start_timeout: float = 180) -> None:
+    def __init__(
+        self, *, audit: bool = False, start_timeout: float = 180, patience: float = 0
+    ) -> None:
+        """`patience` is how many seconds another node of ours on this machine is waited for."""
         super().__init__(audit=audit, start_timeout=start_timeout)
+        self._patience = patience
         self._ground: ground.Ground | None = None
         self._home: Path | None = None
         self._commands: dict[str, list[str | Path]] = {}
@@ -71,7 +76,7 @@ class Node(ControlPlane):
         if self._started is not None:
             raise ControlPlaneError("it is started already")
         self.prepare()
-        self._ground = ground.take()
+        self._ground = ground.take(self._patience)
         self._given_folder = self._ground.folder
         self._extra = ()
         try:
@@ -253,7 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     endings = {signal.SIGINT, signal.SIGTERM}
     try:
-        with Node() as node:
+        with Node(patience=_MAIN_PATIENCE) as node:
             node.load(*options.load)
             print(node.kubeconfig, flush=True)
             print(f"in {node.folder}; Ctrl-C ends it", file=sys.stderr, flush=True)

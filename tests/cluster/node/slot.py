@@ -7,6 +7,9 @@ place in any order.
 
 from cluster.node.node import Node
 
+# Another run of the tests may have the machine for as long as it lasts.
+_PATIENCE = 3600.0
+
 
 class Slot:
     """Holds the node of a run, or none."""
@@ -17,7 +20,7 @@ class Slot:
     def started(self) -> Node:
         """Return the node, which is running; what a test stopped on it, that test starts again."""
         if self._node is None:
-            node = Node(audit=True)
+            node = Node(audit=True, patience=_PATIENCE)
             node.start()
             self._node = node
         return self._node
