@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TESTS_PATH := PYTHONPATH=tests
 
-.PHONY: help demo test lint types imports unit integration e2e images crds bench clean
+.PHONY: help demo test lint types imports unit integration e2e images locks crds bench clean
 
 help: ## say what each target does
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -48,6 +48,13 @@ e2e: $(STAMP) ## a real node, real pods; as root on Debian or Ubuntu
 
 images: $(STAMP) ## the operator's and agentctl's images, and agentctl's folder in build/agentctl; as root
 	@$(TESTS_PATH) $(BIN)/python -m cluster.images.product
+
+LOCK := $(BIN)/uv pip compile --quiet pyproject.toml --python-version 3.11 \
+	--python-platform x86_64-manylinux_2_31 --generate-hashes --no-header --no-annotate
+
+locks: $(STAMP) ## renew operator/images/*.lock after a change of dependencies
+	$(LOCK) --extra agentctl --group freeze -o operator/images/agentctl.lock
+	$(LOCK) --extra operator -o operator/images/operator.lock
 
 crds: $(STAMP) ## generate crds/ from the models
 	$(BIN)/python -m kandev_operator.api.crd --write crds
