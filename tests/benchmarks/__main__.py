@@ -15,7 +15,7 @@ from rich.console import Console
 from benchmarks.ground import REPOSITORY
 from benchmarks.report import Metric, failures, save, show
 
-NAMES = ("writes", "restart", "idle", "events", "shell")
+NAMES = ("writes", "restart", "idle", "events", "shell", "repositories")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

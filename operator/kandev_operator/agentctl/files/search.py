@@ -8,11 +8,13 @@ binary ones are counted and left out.
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Final, Literal
 
-from kandev_operator.agentctl.beneath import Names, Root, told
+from kandev_operator.agentctl.beneath import Names, Place, Root, told
 from kandev_operator.agentctl.files import matching
 from kandev_operator.agentctl.files.ignoring import Ignoring
 from kandev_operator.agentctl.files.reading import opened
@@ -108,10 +110,8 @@ class Search:
             raise Refusal(Code.INVALID_REQUEST, "the query is a part of one line")
 
         def look(root: Root, paths: Sequence[bytes], result: _Result) -> None:
-            for path in paths:
-                if result.is_over:
-                    return
-                _look_into(root, path, needle, wanted.case, result)
+            for folder, names in _by_folder(paths):
+                _look_into(root, folder, names, (needle, wanted.case), result)
 
         return await self._run(wanted, look)
 
@@ -186,25 +186,41 @@ def _exists(root: Root, path: bytes) -> bool:
         return False
 
 
-def _look_into(root: Root, path: bytes, needle: bytes, case: bool, result: _Result) -> None:
+def _by_folder(paths: Sequence[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
+    """Paths that follow each other in one folder are looked at together: it is found once."""
+    for folder, group in groupby(paths, key=lambda path: path.rpartition(b"/")[0]):
+        yield folder, [path.rpartition(b"/")[2] for path in group]
+
+
+def _look_into(
+    root: Root, folder: bytes, names: list[bytes], query: tuple[bytes, bool], result: _Result
+) -> None:
+    way = tuple(folder.split(b"/")) if folder else ()
     try:
-        with (
-            told(),
-            root.place(tuple(path.split(b"/")), follow=False) as place,
-            opened(place) as (fd, found),
-        ):
-            if found.st_size > MAX_SEARCHED_BYTES:
-                result.large += 1
-                return
-            data = os.read(fd, MAX_SEARCHED_BYTES)
+        with told(), root.place(way, follow=True) as place:
+            for name in names:
+                if result.is_over:
+                    return
+                with suppress(Refusal, OSError):
+                    path = folder + b"/" + name if folder else name
+                    _look_at(Place(place.folder, name), path, query, result)
     except Refusal:
         return
+
+
+def _look_at(place: Place, path: bytes, query: tuple[bytes, bool], result: _Result) -> None:
+    with opened(place) as (fd, found):
+        if found.st_size > MAX_SEARCHED_BYTES:
+            result.large += 1
+            return
+        data = os.read(fd, found.st_size)
     result.searched += 1
     if matching.is_binary(data):
         result.binary += 1
         return
-    wire = encode_path(path)
+    needle, case = query
     for find in matching.finds(data, needle, case=case):
-        result.add(Match(path=wire, line=find.line, column=find.column, text=shown(find.text)))
+        text = shown(find.text)
+        result.add(Match(path=encode_path(path), line=find.line, column=find.column, text=text))
         if result.is_over:
             return

@@ -162,7 +162,7 @@ class Watch:
 
     async def _cover(self, top: Names) -> set[Names]:
         """Watch a folder and those in it, level by level; gives what is in them."""
-        level, seen = [top], set[Names]()
+        level, seen = [top], set[Names]() if top else None
         while level:
             found: list[Names] = []
             for start in range(0, len(level), BATCH):
@@ -173,9 +173,9 @@ class Watch:
                 out = await self._ignored_of(set(found))
                 found = [names for names in found if names not in out]
             level = found
-        return seen if top else set()
+        return seen or set()
 
-    def _add_all(self, level: Sequence[Names], seen: set[Names]) -> list[Names]:
+    def _add_all(self, level: Sequence[Names], seen: set[Names] | None) -> list[Names]:
         """Watch folders, and note what is in them; gives the folders among it. In a thread."""
         found: list[Names] = []
         for folder in level:
@@ -188,7 +188,8 @@ class Watch:
                 if not folder:
                     raise
                 continue  # gone again, or not readable
-            seen.update(inside)
+            if seen is not None and len(seen) <= MAX_PENDING:  # more is an overflow anyway
+                seen.update(inside)
             found += below
         return found
 

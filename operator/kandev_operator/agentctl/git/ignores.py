@@ -2,6 +2,8 @@
 
 Patterns of a repository can be made to take for ever to match; git can be ended, a thread of ours
 could not. Where git is missing, or there is no repository, or it stops answering, nothing is known.
+A path is judged by the patterns alone: to look each one up in the index would take seconds for a
+page of a large repository. A tracked file that a pattern matches too is so left out of a tree.
 """
 
 import asyncio
@@ -85,6 +87,7 @@ class Ignores:
                 process = await stack.enter_async_context(
                     repository.streaming(
                         *("check-ignore", "--stdin", "-z", "--verbose", "--non-matching"),
+                        "--no-index",
                         options=Options(seconds=60.0, extra={"GIT_LITERAL_PATHSPECS": "0"}),
                     )
                 )
