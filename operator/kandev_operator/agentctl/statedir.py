@@ -1,5 +1,6 @@
 """The state folder: who owns it, who is served from it, and the folder of each session.
 
+    DIR/.gitignore     everything: what is here is nobody's commit
     DIR/lock           held exclusively while an agentctl runs
     DIR/instance-id    who this is, across restarts
     DIR/run.json       where it listens now
@@ -83,6 +84,8 @@ class StateDir:
             os.close(lock)
             raise AlreadyRunning(str(self.path)) from None
         self._lock = lock
+        # Where the folder lies in a repository, nobody commits what is in it.
+        (self.path / ".gitignore").write_text("*\n")
         # What a dead owner wrote about itself is not true any more.
         with contextlib.suppress(FileNotFoundError):
             (self.path / "run.json").unlink()

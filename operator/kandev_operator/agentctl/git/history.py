@@ -26,7 +26,7 @@ REMOTES: Final = "refs/remotes/"
 
 def commits(out: bytes) -> list[Commit]:
     """Parse `git log -z` in LOG_FORMAT: each commit is so many fields, ended by NULs."""
-    fields = out.decode("utf-8", "replace").split("\0")
+    *fields, _ = out.decode("utf-8", "replace").split("\0")
     size = len(LOG_FIELDS)
     return [_commit(fields[at : at + size]) for at in range(0, len(fields) - size + 1, size)]
 
@@ -52,7 +52,7 @@ def _commit(fields: list[str]) -> Commit:
 def branches(out: bytes) -> list[Branch]:
     """Parse `git for-each-ref` in BRANCH_FORMAT; symbolic ones (a remote's HEAD) are left out."""
     found = []
-    for line in out.decode("utf-8", "replace").splitlines():
+    for line in out.decode("utf-8", "replace").removesuffix("\n").split("\n") if out else ():
         ref, head, mark, upstream, track, date, symbolic = line.split("\0")
         if symbolic:
             continue
