@@ -133,6 +133,7 @@ def test_frames_that_are_too_long_close_the_socket(own: Sidecar) -> None:
             assert viewer.close_code in (1009, 1006)
     with viewing(own, shell_id) as viewer:
         viewer.runs("echo well", "mark-one")
+    assert "Traceback" not in own.output()
 
 
 def test_nonsense_is_answered_and_at_last_shown_the_door(own: Sidecar) -> None:
@@ -147,6 +148,7 @@ def test_nonsense_is_answered_and_at_last_shown_the_door(own: Sidecar) -> None:
         viewer.rest()
         assert viewer.close_code == 1008
     assert show(own, shell_id)["exit"] is None
+    assert "Traceback" not in own.output()
 
 
 TEXTS = st.text(max_size=200) | st.builds(

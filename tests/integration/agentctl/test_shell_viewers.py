@@ -117,6 +117,7 @@ def test_a_half_open_socket_is_let_go(unstarted: Sidecar) -> None:
         eventually(lambda: show(own, shell["shell_id"])["viewers"] == 0, "it does not answer pings")
         with viewing(own, shell["shell_id"]) as viewer:
             viewer.runs("echo well", "mark-one")
+        assert "Traceback" not in own.output()
     finally:
         sleeper.close()
 

@@ -8,7 +8,7 @@ so is one whose token's time is over.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -131,7 +131,7 @@ class Connection:
         if not data:
             return False
         self._cursor += len(data)
-        await self._websocket.send_bytes(data)
+        await self._send(self._websocket.send_bytes(data))
         return True
 
     async def _wait(self) -> None:
@@ -150,11 +150,20 @@ class Connection:
         await self._close(CLOSE_AWAY if away else CLOSE_ENDED, ended.reason.value)
 
     async def _tell(self, notice: Wire) -> None:
-        await self._websocket.send_text(frames.write(notice))
+        await self._send(self._websocket.send_text(frames.write(notice)))
+
+    @staticmethod
+    async def _send(sending: Awaitable[None]) -> None:
+        """Raises WebSocketDisconnect once either side has closed, whichever of the layers below
+        closed it: for a frame too long or a ping without answer, the server itself does."""
+        try:
+            await sending
+        except RuntimeError:
+            raise WebSocketDisconnect(1006) from None
 
     async def _close(self, code: int, reason: str) -> None:
         if self._websocket.application_state is WebSocketState.CONNECTED:
-            await self._websocket.close(code, reason)
+            await self._send(self._websocket.close(code, reason))
 
     # ---- inward ------------------------------------------------------------------------
 
