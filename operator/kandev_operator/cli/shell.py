@@ -9,7 +9,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, contextmanager
 from typing import Final
 
 from kandev_operator.cli.commands import Shell
@@ -70,7 +70,8 @@ class _Visit:
         self._shell_id = made.shell_id
         self._cursor: int | None = None
         self._keys = DetachKeys(command.detach_keys)
-        self._typed: asyncio.Queue[bytes | None] = asyncio.Queue(TYPED_AHEAD)
+        self._typed: asyncio.Queue[bytes] = asyncio.Queue(TYPED_AHEAD)
+        self._dropped = 0
         self._resized = asyncio.Event()
         self._connection: ShellConnection | None = None
         self._attached = asyncio.Event()
@@ -108,8 +109,11 @@ class _Visit:
             return  # what a replay makes the terminal answer must not be typed either
         if not typed:
             return
-        with suppress(asyncio.QueueFull):
+        try:
             self._typed.put_nowait(typed)
+        except asyncio.QueueFull:
+            # Not waited for: then the keys that leave would not be seen either.
+            self._dropped += len(typed)
 
     async def _visit(self) -> ShellExit | None:
         """The shell's end, or None where the person left it."""
@@ -199,8 +203,11 @@ class _Visit:
                     timeout=max(renew_at - loop.time(), 0),
                     return_when=asyncio.FIRST_COMPLETED,
                 )
-                if typed.done() and (data := typed.result()):
-                    await connection.type(data)
+                if typed.done():
+                    await connection.type(typed.result())
+                    if dropped := self._dropped:
+                        self._dropped = 0
+                        await self._say(f"{dropped} bytes were too much at once, and are lost")
                 if resized.done():
                     self._resized.clear()
                     if not self._command.view_only:

@@ -16,7 +16,7 @@ import httpx
 if TYPE_CHECKING:
     from integration.agentctl.harness import Sidecar
 
-PATIENCE = 15.0
+PATIENCE = 30.0
 Json = dict[str, Any]
 
 

@@ -109,7 +109,7 @@ def test_a_viewer_that_does_not_read_slows_nobody(own: Sidecar) -> None:
 
 
 def test_a_half_open_socket_is_let_go(unstarted: Sidecar) -> None:
-    own = unstarted.start("--shell-ping-seconds", "0.3")
+    own = unstarted.start("--shell-ping-seconds", "2")
     shell = make(own)
     sleeper = raw_upgrade(own, shell["shell_id"])
     try:
