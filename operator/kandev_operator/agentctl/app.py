@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from kandev_operator.agentctl import choices, report, stream, workspace
+from kandev_operator.agentctl import choices, recall, report, stream, workspace
 from kandev_operator.agentctl.auth import Authenticator, Denied
 from kandev_operator.agentctl.checks import Checks, answer, read_body
 from kandev_operator.agentctl.clock import now
@@ -115,7 +115,7 @@ class Face:
         return self._operation(event)
 
     def _operation(self, event: ev.StartAsked | ev.StopAsked) -> Response:
-        if known := self._engine.recall_operation(event):
+        if known := recall.operation(self._engine, event):
             return answer(known, 202)
         reply = self._engine.dispatch(event)
         assert isinstance(reply, fx.OperationReply)
@@ -131,7 +131,7 @@ class Face:
         self._checks.fence(claims)
         size = sum(len(str(block)) for block in body.content)
         event = ev.PromptAsked(now(), body.prompt_id, body.content, size)
-        if known := self._engine.recall_prompt(event):
+        if known := recall.prompt(self._engine, event):
             return answer(PromptAnswer(prompt_id=known.prompt_id, fate=known.fate), 202)
         reply = self._engine.dispatch(event)
         assert isinstance(reply, fx.PromptReply)

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from kandev_operator.agentctl import recall
 from kandev_operator.agentctl.checks import Checks, answer, read_body
 from kandev_operator.agentctl.clock import now
 from kandev_operator.agentctl.engine import Engine
@@ -52,7 +53,7 @@ class Choices:
         self.checks.fence(claims)
         epoch = self.engine.state.epoch if claims.epoch is None else claims.epoch
         event = ev.SettingAsked(now(), body.operation_id, epoch, kind, name, value)
-        if known := self.engine.recall_operation(event):
+        if known := recall.operation(self.engine, event):
             return answer(known, 202)
         reply = self.engine.dispatch(event)
         assert isinstance(reply, fx.OperationReply)

@@ -16,11 +16,11 @@ from typing import Final, assert_never
 from kandev_operator.agentctl.clock import now
 from kandev_operator.agentctl.execution import Execution, Place
 from kandev_operator.agentctl.journal import Journal, JournalFull, JournalUnreadable
-from kandev_operator.agentctl.machine import Outcome, State, sameness, step
+from kandev_operator.agentctl.machine import Outcome, State, step
 from kandev_operator.agentctl.machine import effects as fx
 from kandev_operator.agentctl.machine import events as ev
 from kandev_operator.agentctl.machine.reopen import reopen
-from kandev_operator.agentctl.machine.state import Prompt, Speech
+from kandev_operator.agentctl.machine.state import Speech
 from kandev_operator.agentctl.machine.tables import ALIVE
 from kandev_operator.agentctl.owner import Ownership
 from kandev_operator.agentctl.redaction import Redactor
@@ -28,7 +28,7 @@ from kandev_operator.agentctl.settings import Settings
 from kandev_operator.agentctl.statedir import SessionFolder, StateDir
 from kandev_operator.contract.agent import AgentSpec
 from kandev_operator.contract.errors import Code
-from kandev_operator.contract.status import Exit, JournalState, Operation
+from kandev_operator.contract.status import Exit, JournalState
 
 log = logging.getLogger("kandev.agentctl")
 
@@ -76,6 +76,8 @@ class Engine:
         self._execution: Execution | None = None
         self._timers: dict[tuple[ev.Timer, str], asyncio.TimerHandle] = {}
         self._rang = asyncio.Event()
+        self._unserved = False
+        """What is served could not be written down; it is tried again."""
         self.closing = asyncio.Event()
         self.ended = asyncio.Event()
         """No execution is left."""
@@ -122,12 +124,28 @@ class Engine:
         if self.journal is not None:
             self.journal.close()
             self.journal = None
-        self.states.prepare(
-            spec.session_id, spec.session_namespace, spec.session_name, spec.adopt_from
-        )
+        try:
+            self.states.prepare(
+                spec.session_id, spec.session_namespace, spec.session_name, spec.adopt_from
+            )
+        except OSError as exc:
+            log.error("the session's folder cannot be made: %s", exc.strerror)
+            if self.state.session_id is not None:
+                self._serve(self.state.session_id)
+            raise reject(Code.JOURNAL_FULL, "there is no room for the session's folder") from None
         self._serve(spec.session_id)
-        self.states.serve(spec.session_id, self.state.term)
+        self._remember_served()
         self._rang.set()
+
+    def _remember_served(self) -> None:
+        """For the next life. The journal has the term, too, so a full disk costs nothing yet."""
+        try:
+            self.states.serve(self.state.session_id, self.state.term)
+        except OSError as exc:
+            log.error("what is served cannot be written down: %s", exc.strerror)
+            self._unserved = True
+        else:
+            self._unserved = False
         self.on_session()
 
     def _serve(self, session_id: str) -> None:
@@ -175,27 +193,10 @@ class Engine:
         """Raise unless what must be durable can be stored."""
         if self.journal is None:
             raise reject(Code.NO_AGENT, "no session is served here yet")
+        if self.journal.no_room and self.state.session_id is not None and self.ended.is_set():
+            self._serve(self.state.session_id)  # it may be opened by now
         if self.journal.state is JournalState.UNREADABLE:
             raise reject(Code.JOURNAL_UNAVAILABLE, "the journal cannot be read or written")
-
-    def recall_prompt(self, event: ev.PromptAsked) -> Prompt | None:
-        """A prompt that was decided so long ago that the machine let it go."""
-        if self.journal is None or any(p.prompt_id == event.prompt_id for p in self.state.prompts):
-            return None
-        found = self.journal.find_prompt(event.prompt_id)
-        if found and (refused := sameness.conflict(found.digest, sameness.of(event))):
-            raise Rejected(refused)
-        return found
-
-    def recall_operation(self, event: sameness.OperationAsked) -> Operation | None:
-        """An operation that ended so long ago that the machine let it go."""
-        wanted = event.operation_id
-        if self.journal is None or any(o.operation_id == wanted for o in self.state.operations):
-            return None
-        found = self.journal.find_operation(wanted)
-        if found and (refused := sameness.conflict(found.request_sha256, sameness.of(event))):
-            raise Rejected(refused)
-        return found
 
     # ---- the machine -------------------------------------------------------------------
 
@@ -243,8 +244,8 @@ class Engine:
     def _adopt(self, outcome: Outcome, told: bool) -> None:
         before, self.state = self.state, outcome.state
         state = outcome.state
-        if state.term != before.term:
-            self.states.serve(state.session_id, state.term)
+        if state.term != before.term or self._unserved:
+            self._remember_served()
         if (state.token, state.previous_tokens, state.wish) != (
             before.token,
             before.previous_tokens,

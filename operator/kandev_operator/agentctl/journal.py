@@ -79,6 +79,8 @@ class Journal:
         self.first_seq = 1
         self.last_seq = 0
         self.keep = keep or Retention()
+        self.no_room = False
+        """It could not be opened for want of room: worth another look."""
         self.lost_total = 0
         self._lost_from: int | None = None
         self._since_check = 0
@@ -91,6 +93,7 @@ class Journal:
             self._open(max_pages)
         except (sqlite3.Error, ValueError, OSError) as exc:
             self._give_up(exc)
+            self.no_room = _is_no_room(exc)
 
     def _open(self, max_pages: int | None) -> None:
         db = sqlite3.connect(self.path, isolation_level=None, timeout=0.5)
@@ -338,7 +341,7 @@ class Journal:
             except sqlite3.Error as worse:
                 self._give_up(worse)
                 raise JournalUnreadable(self.message) from None
-        if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+        if _is_no_room(exc):
             self.state, self.message = JournalState.FULL, "there is no room for the journal"
             raise JournalFull(self.message) from None
         self._give_up(exc)
@@ -355,3 +358,7 @@ class Journal:
     def describe(self) -> dict[str, Any]:
         """For the metrics."""
         return {"bytes": self.size(), "last_seq": self.last_seq, "lost": self.lost_total}
+
+
+def _is_no_room(exc: Exception) -> bool:
+    return getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL

@@ -7,13 +7,14 @@ An owner that finds somebody else's name in its file has lost the workspace, and
 """
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from kandev_operator.agentctl.filesystems import is_network
-from kandev_operator.agentctl.statedir import read_json, write_json
+from kandev_operator.agentctl.statedir import overwrite_json, read_json, write_json
 from kandev_operator.contract.status import Failure, FailureCode
 
 
@@ -86,11 +87,17 @@ class Ownership:
             self._write(term, released=True)
 
     def _write(self, term: int, *, released: bool = False) -> None:
-        content = {
+        content: dict[str, Any] = {
             "boot_id": self._boot_id,
             "pid": os.getpid(),
             "term": term,
             "heartbeat": self._beat,
             "kernel": self._kernel,
         }
-        write_json(self._path, content | ({"released": True} if released else {}), sync=False)
+        content |= {"released": True} if released else {}
+        try:
+            write_json(self._path, content, sync=False)
+        except OSError:
+            # A heartbeat that stands still says that we are dead: a full disk must not say so.
+            with contextlib.suppress(OSError):
+                overwrite_json(self._path, content)

@@ -147,7 +147,10 @@ async def _serve(settings: Settings, states: StateDir, bound: socket.socket) -> 
     }
 
     def listening() -> None:
-        write_json(settings.state / "run.json", run, sync=False)
+        try:
+            write_json(settings.state / "run.json", run, sync=False)
+        except OSError as exc:
+            log.error("run.json cannot be written: %s", exc.strerror)  # served all the same
         log.info("serving on %s", run["url"])
 
     server = Server(config, listening)

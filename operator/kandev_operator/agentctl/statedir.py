@@ -32,12 +32,27 @@ class AlreadyRunning(Exception):
 def write_json(path: Path, content: dict[str, Any], *, sync: bool = True) -> None:
     """Replace a file as a whole."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
-    with part.open("w") as file:
-        json.dump(content, file, separators=(",", ":"))
-        if sync:
-            file.flush()
-            os.fsync(file.fileno())
-    part.replace(path)
+    try:
+        with part.open("w") as file:
+            json.dump(content, file, separators=(",", ":"))
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        part.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise
+
+
+def overwrite_json(path: Path, content: dict[str, Any]) -> None:
+    """Change a file where it lies: all that a disk without room for another one allows."""
+    data = json.dumps(content, separators=(",", ":")).encode()
+    file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        os.pwrite(file, data.ljust(os.fstat(file).st_size), 0)
+    finally:
+        os.close(file)
 
 
 def read_json(path: Path) -> dict[str, Any]:
