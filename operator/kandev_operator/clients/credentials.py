@@ -8,6 +8,7 @@ may carry is refused by its length and fault, never by quoting it.
 This module knows files and formats. When to read again is decided by `kube`.
 """
 
+import atexit
 import hashlib
 import os
 import re
@@ -28,6 +29,7 @@ TOKEN_FILE_SECONDS: Final = 60.0
 """A token in a file is read again this often; a projected one is renewed long before it ends."""
 _EXPIRY_MARGIN_SECONDS: Final = 60.0
 _CALL: Final = "credentials"
+_TLS_FILES: Final = ("ssl_ca_cert", "cert_file", "key_file")
 _SENDABLE: Final = re.compile(r"[\x21-\x7e]+")
 
 
@@ -108,6 +110,7 @@ class Kubeconfig:
         except Exception as error:
             words = _damage(error)
             raise NoCredentials(_CALL, f"kubeconfig {self.path} cannot be used: {words}") from None
+        _off_the_disk(configuration)
         current = loader.current_context.get("context") or {}
         return Access(
             configuration,
@@ -132,6 +135,38 @@ def find_source(kubeconfig: str | Path | None = None, context: str | None = None
 def bearer(token: str) -> str:
     """The header value for a token, stripped; raises NoCredentials for one that cannot be sent."""
     return f"Bearer {_sendable(token, 'token')}"
+
+
+_held: Final[dict[bytes, str]] = {}
+"""Paths in memory, by a hash of what they hold; as many as there were certificates and keys."""
+
+
+def _off_the_disk(configuration: Any) -> None:
+    """Hold in memory what the loader wrote into temporary files.
+
+    It writes the certificate and the private key that a kubeconfig holds inline there, and removes
+    them when the process ends by itself; one that is killed would leave them behind.
+    """
+    loader: Any = kube_config  # which has no public way to ask for these
+    written: dict[str, str] = loader._temp_files
+    if not written or not hasattr(os, "memfd_create"):
+        return
+    for name in _TLS_FILES:
+        path: str | None = getattr(configuration, name, None)
+        if path is not None and path in written.values():
+            setattr(configuration, name, _in_memory(Path(path).read_bytes()))
+    loader._cleanup_temp_files()
+    atexit.unregister(loader._cleanup_temp_files)
+
+
+def _in_memory(content: bytes) -> str:
+    """A path to a file that no disk has, for as long as this process lives."""
+    key = hashlib.sha256(content).digest()
+    if key not in _held:
+        descriptor = os.memfd_create("kubeconfig", os.MFD_CLOEXEC)
+        os.write(descriptor, content)
+        _held[key] = f"/proc/self/fd/{descriptor}"
+    return _held[key]
 
 
 def _damage(error: Exception) -> str:
@@ -191,7 +226,7 @@ def _fingerprint(configuration: Any) -> str:
     digest = hashlib.sha256()
     for name in ("host", "verify_ssl", "tls_server_name", "proxy"):
         digest.update(f"{getattr(configuration, name, None)}\n".encode())
-    for name in ("ssl_ca_cert", "cert_file", "key_file"):
+    for name in _TLS_FILES:
         path = getattr(configuration, name, None)
         digest.update(_bytes(Path(path)) if path else b"-")
     return digest.hexdigest()

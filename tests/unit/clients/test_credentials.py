@@ -1,8 +1,10 @@
 """Who we are to the API server: where it is read, read again, and never quoted."""
 
 import asyncio
+import base64
 import itertools
 import json
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -274,3 +276,27 @@ def test_credentials_are_looked_for_where_kubectl_looks(monkeypatch: pytest.Monk
     source = find_source()
     assert isinstance(source, Kubeconfig)
     assert source.path.endswith(".kube/config")
+
+
+def held(path: str) -> bytes:
+    return Path(path).read_bytes()
+
+
+async def test_a_key_that_stands_in_the_kubeconfig_is_not_written_to_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is killed could not take it away again."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    inline = {
+        "client-certificate-data": base64.b64encode(b"a certificate").decode(),
+        "client-key-data": base64.b64encode(b"a private key").decode(),
+    }
+    path = kubeconfig(tmp_path / "config", "https://127.0.0.1:1", **inline)
+    first, again = [await Kubeconfig(path).load() for _ in range(2)]
+    assert [*temporary.iterdir()] == []
+    assert held(first.configuration.cert_file) == b"a certificate"
+    assert held(first.configuration.key_file) == b"a private key"
+    assert first.configuration.key_file == again.configuration.key_file, "read again, held once"
+    assert first.connection == again.connection
