@@ -22,7 +22,7 @@ from kandev_operator.api.reasons import (
 from kandev_operator.api.session import OperatingMode, ResumePolicy, TaskSession
 from kandev_operator.api.timestamps import moment, rfc3339
 from kandev_operator.core import backoff, executorstatus, lifecycle, probes
-from kandev_operator.core.actions import Action, CreatePod
+from kandev_operator.core.actions import Action, CreatePod, DeletePod
 from kandev_operator.core.executorstatus import Life, next_instance_id
 from kandev_operator.core.observed import ExecutorObserved, Found, Missing
 from kandev_operator.core.occupancy import Occupancy
@@ -62,7 +62,9 @@ def life(o: ExecutorObserved, held: Occupancy, now: datetime) -> Life:
     told = _of_the_occupied(o, held, now) if held.session_ref else at_rest(o, now)
     tidied, due = tidy(o, told.fields.get("instance_id", o.executor.status.instance_id), now)
     soonest = min((each for each in (told.requeue, due) if each is not None), default=None)
-    return replace(told, actions=(*told.actions, *tidied), requeue=soonest)
+    known = {each.uid for each in told.actions if isinstance(each, DeletePod)}
+    more = (each for each in tidied if each.uid not in known)
+    return replace(told, actions=(*told.actions, *more), requeue=soonest)
 
 
 def _of_the_occupied(o: ExecutorObserved, held: Occupancy, now: datetime) -> Life:

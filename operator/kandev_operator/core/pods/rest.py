@@ -56,10 +56,10 @@ def removal(pod: PodSeen, *, at_once: bool = False) -> DeletePod:
 
 def tidy(
     o: ExecutorObserved, current: str | None, now: datetime
-) -> tuple[tuple[Action, ...], timedelta | None]:
+) -> tuple[tuple[DeletePod, ...], timedelta | None]:
     """Pods of earlier instances: those that run by mistake go, those that are over go in time."""
     others = [pod for pod in o.pods.pods if pod.instance_id != current and not pod.is_gone]
-    actions: list[Action] = []
+    actions: list[DeletePod] = []
     if o.executor.status.session_ref is not None:
         actions += [removal(pod) for pod in others if pod.is_live]
     over = sorted(
