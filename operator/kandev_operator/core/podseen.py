@@ -247,7 +247,7 @@ def _ended(told: Mapping[str, Any]) -> Ended:
     return Ended(
         exit_code=told.get("exitCode"),
         reason=_cut(told.get("reason")),
-        message=_cut(told.get("message")),
+        message=_tail(told.get("message")),
         at=_moment(told.get("finishedAt")),
     )
 
@@ -256,6 +256,12 @@ def _cut(text: Any) -> str:
     """One line with an end: what a container writes as its last words is not ours to trust."""
     plain = " ".join(str(text or "").split())
     return plain if len(plain) <= LONGEST else plain[: LONGEST - 1] + "…"
+
+
+def _tail(text: Any) -> str:
+    """Last words end with what matters: a traceback with its error."""
+    plain = " ".join(str(text or "").split())
+    return plain if len(plain) <= LONGEST else f"…{plain[1 - LONGEST :]}"
 
 
 def _moment(text: Any) -> datetime | None:
