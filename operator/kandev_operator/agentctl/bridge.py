@@ -3,8 +3,8 @@
 It initializes, opens (session/new, session/resume where declared, else session/load), prompts,
 cancels, and carries updates and permission requests to its listener, each exactly as it came. An
 answer becomes a value, an error becomes a `Fault` with a stable code and the agent's own bounded
-words. What any of it means for the session is decided by the machine. fs and terminal are not
-offered to the agent: it works on the files itself.
+words. What any of it means for the session is decided by the machine; what the agent asks of its
+client, files and terminals, is done by `clientside`.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from acp.schema import InitializeResponse
 from pydantic import ValidationError
 
 from kandev_operator.agentctl import verdicts
+from kandev_operator.agentctl.clientside import ClientSide, Declined
 from kandev_operator.agentctl.transport import JsonLines
 from kandev_operator.agentctl.verdicts import Fault, Listing
 from kandev_operator.contract.status import (
@@ -50,9 +51,13 @@ class Bridge:
     """One connection to one agent process."""
 
     def __init__(
-        self, transport: JsonLines, listener: Listener, hide: Callable[[str], str]
+        self,
+        transport: JsonLines,
+        listener: Listener,
+        client: ClientSide,
+        hide: Callable[[str], str],
     ) -> None:
-        self._listener, self._hide = listener, hide
+        self._listener, self._client, self._hide = listener, client, hide
         self._transport = transport
         self._asked: dict[str, asyncio.Future[str | None]] = {}
         self._asked_count = 0
@@ -67,8 +72,8 @@ class Bridge:
         params = {
             "protocolVersion": PROTOCOL_VERSION,
             "clientCapabilities": {
-                "fs": {"readTextFile": False, "writeTextFile": False},
-                "terminal": False,
+                "fs": {"readTextFile": True, "writeTextFile": True},
+                "terminal": True,
             },
             "clientInfo": {"name": "kandev-agentctl", "title": "Kandev", "version": "0.1.0"},
         }
@@ -251,6 +256,11 @@ class Bridge:
             return None
         if method == CLIENT_METHODS["session_request_permission"]:
             return await self._permission(params if isinstance(params, dict) else {})
+        if self._client.knows(method):
+            try:
+                return await self._client.answer(method, params if isinstance(params, dict) else {})
+            except Declined as declined:
+                raise RequestError(declined.code, declined.message) from None
         raise RequestError.method_not_found(method)
 
     async def _permission(self, params: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable
 from typing import Final, assert_never
 
+from kandev_operator.agentctl.clientside import TextFiles
 from kandev_operator.agentctl.clock import now
 from kandev_operator.agentctl.execution import Execution, Place
 from kandev_operator.agentctl.journal import Journal, JournalFull, JournalUnreadable
@@ -64,6 +65,8 @@ class Engine:
         self.journal: Journal | None = None
         self.folder: SessionFolder | None = None
         self.spec: AgentSpec | None = None
+        self.files: TextFiles | None = None
+        """What the agent may ask its client for; told by the room that serves files."""
         self.news = asyncio.Condition()
         self.readers = 0
         self.live_readers = 0
@@ -291,7 +294,7 @@ class Engine:
         assert spec is not None
         assert folder is not None
         self.launches += 1
-        place = Place(spec, folder.home, self.marker_verified)
+        place = Place(spec, folder.home, self.marker_verified, self.files)
         execution = Execution(act.execution_id, place, self.settings, self.redactor, self.tell)
         before = self._execution
         self._execution = execution

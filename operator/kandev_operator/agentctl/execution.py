@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kandev_operator.agentctl import orphans
+from kandev_operator.agentctl.clientside import ClientSide, TextFiles
 from kandev_operator.agentctl.clock import now
 from kandev_operator.agentctl.machine import effects as fx
 from kandev_operator.agentctl.machine import events as ev
@@ -23,6 +24,7 @@ from kandev_operator.agentctl.opening import Opening
 from kandev_operator.agentctl.process import AgentProcess, LaunchFailed, environment
 from kandev_operator.agentctl.redaction import Redactor
 from kandev_operator.agentctl.settings import Settings
+from kandev_operator.agentctl.terminals import Terminal
 from kandev_operator.agentctl.transport import JsonLines, Oversize
 from kandev_operator.agentctl.verdicts import Fault
 from kandev_operator.contract.agent import AgentSpec
@@ -46,6 +48,7 @@ class Place:
     spec: AgentSpec
     home: Path
     marker_verified: bool
+    files: TextFiles | None
 
 
 class Execution:
@@ -64,6 +67,7 @@ class Execution:
         self._tell = tell
         self.process: AgentProcess | None = None
         self._bridge: Bridge | None = None
+        self._client: ClientSide | None = None
         self._transport: JsonLines | None = None
         self._watch: asyncio.Task[None] | None = None
         self._capabilities = Capabilities()
@@ -97,6 +101,8 @@ class Execution:
                 if self._end_grace is not None:
                     tasks.create_task(self._end(self._end_grace))
                 await process.gone.wait()
+                if self._client is not None:
+                    await self._client.end()
                 await process.sweep()
                 await self._drain(stderr)
                 self._gone(process)
@@ -143,6 +149,7 @@ class Execution:
         spec = self._place.spec
         marks = {orphans.STATE_MARK: state, orphans.EXECUTION_MARK: self.execution_id}
         env = environment(os.environ, spec.env, self._place.home, marks)
+        self._client = ClientSide(self._place.files, self.cwd, env, self._terminal_ended)
         try:
             return await AgentProcess.launch(
                 (spec.command, *spec.args),
@@ -180,7 +187,7 @@ class Execution:
             on_oversize=self._oversize,
         )
         self._transport = transport
-        bridge = bridge_room.Bridge(transport, self, self._redactor.hide)
+        bridge = bridge_room.Bridge(transport, self, self._client, self._redactor.hide)
         self._bridge = bridge
         if self._tasks is not None:
             self._watch = self._tasks.create_task(self._watch_output(process, transport))
@@ -346,6 +353,19 @@ class Execution:
     ) -> None:
         self._tell(ev.PermissionAsked(now(), self.execution_id, key, title, tool_kind, options))
 
+    def _terminal_ended(self, terminal: Terminal) -> None:
+        ended = terminal.ended
+        output = self._redactor.hide(terminal.output())[-TERMINAL_CHARS:]
+        told = ev.TerminalEnded(
+            now(),
+            self.execution_id,
+            terminal.terminal_id,
+            output,
+            ended.code if ended else None,
+            ended.signal if ended else None,
+        )
+        self._tell(told)
+
     def _oversize(self, line: Oversize) -> None:
         limit = self._settings.max_line_bytes
         text = f"the agent wrote a line of {line.size} bytes, over the limit of {limit}"
@@ -355,6 +375,10 @@ class Execution:
             return
         failure = Failure(code=FailureCode.GARBAGE, message=text)
         self._tell(ev.StreamBroken(now(), self.execution_id, failure))
+
+
+TERMINAL_CHARS = 4_000
+"""Of a terminal's output, the end of which is told as a message."""
 
 
 class _NotLaunched(Exception):

@@ -1,7 +1,7 @@
 """The workspace's own rooms, files and git, put together: served without any agent.
 
 Both resolve paths beneath the same root and share a pool of threads. What git ignores is told to
-files here, since neither room knows the other.
+files here, and the agent's own way to text files to the engine, since no room knows the other.
 """
 
 import os
@@ -12,6 +12,7 @@ from kandev_operator.agentctl.beneath import Root
 from kandev_operator.agentctl.checks import Checks
 from kandev_operator.agentctl.engine import Engine
 from kandev_operator.agentctl.files.routes import FilesFace, Who
+from kandev_operator.agentctl.files.textfiles import TextFiles
 from kandev_operator.agentctl.filesystems import is_network
 from kandev_operator.agentctl.git.ignores import Ignores
 from kandev_operator.agentctl.git.repository import Repositories
@@ -27,4 +28,5 @@ def routes(engine: Engine, checks: Checks) -> list[BaseRoute]:
     workspace = engine.settings.workspace
     who = Who(engine.instance_id, engine.boot_id, engine.closing, is_network(workspace))
     files = FilesFace(checks, root, pool, Ignores(repositories), who)
+    engine.files = TextFiles(root, pool, files.writer)
     return [*files.routes(), *GitFace(checks, repositories).routes()]

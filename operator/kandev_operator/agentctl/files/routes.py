@@ -84,7 +84,7 @@ class FilesFace:
         self, checks: Checks, root: Root, pool: Pool, ignoring: Ignoring, who: Who
     ) -> None:
         self._checks, self._root, self._pool, self._who = checks, root, pool, who
-        self._tree, self._writer = Tree(root, pool, ignoring), Writer(root)
+        self._tree, self.writer = Tree(root, pool, ignoring), Writer(root)
         self._search, self._watches = Search(root, pool, ignoring), Watches(root, pool, ignoring)
         self._uploads = asyncio.Semaphore(UPLOADS)
 
@@ -151,7 +151,7 @@ class FilesFace:
             raise Refusal(Code.BUSY, "too many contents are being written")
         async with self._uploads:
             data = await _content(request)
-            done = await self._pool.run(self._writer.write, names, data, before, mode)
+            done = await self._pool.run(self.writer.write, names, data, before, mode)
         response = answer(done, 201 if done.created else 200)
         response.headers["ETag"] = done.etag
         return response
@@ -160,21 +160,21 @@ class FilesFace:
         self._caller(request)
         body = await read_body(request, MakeFolder)
         names = queries.path(body.path)
-        made = await self._pool.run(self._writer.make_folder, names, parents=body.parents)
+        made = await self._pool.run(self.writer.make_folder, names, parents=body.parents)
         return answer(made, 201)
 
     async def rename(self, request: Request) -> Response:
         self._caller(request)
         body = await read_body(request, Rename)
         source, target = queries.path(body.from_path), queries.path(body.to_path)
-        call = self._writer.rename
+        call = self.writer.rename
         return answer(await self._pool.run(call, source, target, overwrite=body.overwrite))
 
     async def delete(self, request: Request) -> Response:
         query = self._caller(request)
         names, recursive = queries.path_in(query), queries.flag_in(query, "recursive")
         before = _precondition(request.headers)
-        await self._pool.run(self._writer.delete, names, recursive=recursive, before=before)
+        await self._pool.run(self.writer.delete, names, recursive=recursive, before=before)
         return Response(status_code=204)
 
     async def search(self, request: Request) -> Response:

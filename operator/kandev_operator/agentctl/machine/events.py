@@ -171,6 +171,18 @@ class FaultSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class TerminalEnded:
+    """A command that the agent had its client run is over; the end of what it wrote."""
+
+    at: str
+    execution_id: str
+    terminal_id: str
+    output: str = field(repr=False)
+    code: int | None
+    signal: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class StreamBroken:
     """The connection to a living process is of no use any more; the process must go."""
 
@@ -276,6 +288,7 @@ Event = (
     | OpenFailed
     | UpdateCame
     | FaultSeen
+    | TerminalEnded
     | StreamBroken
     | TurnAnswered
     | TurnFailed

@@ -157,6 +157,13 @@ def usage(draft: Draft, told: dict[str, Any]) -> None:
     _emit(draft, f"{draft.state.execution_id}-usage", "agent", "usage", {"content": told})
 
 
+def terminal(draft: Draft, terminal_id: str, told: dict[str, Any]) -> None:
+    """What became of a terminal that tool calls show by its id."""
+    flush(draft)
+    message_id = f"{draft.state.execution_id}-{terminal_id}"
+    _emit(draft, message_id, "agent", "terminal", {"content": trim(told)})
+
+
 def fault(draft: Draft, text: str) -> None:
     """Something was dropped: said in the conversation, by agentctl itself."""
     flush(draft)

@@ -37,6 +37,7 @@ OfAnExecution = (
     | ev.OpenFailed
     | ev.UpdateCame
     | ev.FaultSeen
+    | ev.TerminalEnded
     | ev.StreamBroken
     | ev.TurnAnswered
     | ev.TurnFailed
@@ -76,6 +77,7 @@ def step(state: State, event: ev.Event) -> Outcome:
 _OfTheConversation = (
     ev.UpdateCame
     | ev.FaultSeen
+    | ev.TerminalEnded
     | ev.TurnAnswered
     | ev.TurnFailed
     | ev.SettingAnswered
@@ -108,6 +110,8 @@ def _of_the_conversation(draft: Draft, event: _OfTheConversation) -> None:
             updates.came(draft, event)
         case ev.FaultSeen():
             updates.fault(draft, event)
+        case ev.TerminalEnded():
+            updates.terminal(draft, event)
         case ev.TurnAnswered():
             turns.answered(draft, event)
         case ev.TurnFailed():

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kandev_operator.agentctl.machine import messages, settings, tokens, turns
 from kandev_operator.agentctl.machine.draft import Draft
-from kandev_operator.agentctl.machine.events import FaultSeen, UpdateCame
+from kandev_operator.agentctl.machine.events import FaultSeen, TerminalEnded, UpdateCame
 from kandev_operator.agentctl.machine.tables import OPEN
 from kandev_operator.contract.status import AgentStatus
 
@@ -85,3 +85,14 @@ def fault(draft: Draft, event: FaultSeen) -> None:
     if draft.state.turn is not None:
         turns.arrived(draft)
         messages.fault(draft, event.text)
+
+
+def terminal(draft: Draft, event: TerminalEnded) -> None:
+    """A command that the agent had run is over: what it wrote last, and how it ended."""
+    told = {
+        "terminal_id": event.terminal_id,
+        "output": event.output,
+        "exit_code": event.code,
+        "signal": event.signal,
+    }
+    messages.terminal(draft, event.terminal_id, told)
