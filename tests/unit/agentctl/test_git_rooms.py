@@ -202,7 +202,7 @@ def test_where_a_credential_would_travel_is_not_the_repositorys_to_say(key: str)
 
 def test_the_environment_is_made_from_nothing() -> None:
     own = {"PATH": "/bin", "HOME": "/h", "GIT_DIR": "/x", "KANDEV_STATE": "/s", "LD_PRELOAD": "x"}
-    made = environment(own, "/work/space")
+    made = environment(own, "/srv/space")
     assert (made["PATH"], made["HOME"]) == ("/bin", "/h")
     assert not {"GIT_DIR", "KANDEV_STATE", "LD_PRELOAD"} & set(made)
     assert made["GIT_CEILING_DIRECTORIES"] == "/work"
@@ -212,7 +212,7 @@ def test_the_environment_is_made_from_nothing() -> None:
         for number in range(int(made["GIT_CONFIG_COUNT"]))
     }
     assert settings["core.hooksPath"] == "/dev/null"
-    assert settings["safe.directory"] == "/work/space"
+    assert settings["safe.directory"] == "/srv/space"
 
 
 # ---- git's words -----------------------------------------------------------------------
