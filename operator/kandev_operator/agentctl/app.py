@@ -24,8 +24,7 @@ from kandev_operator.agentctl.engine import Engine, Rejected, reject
 from kandev_operator.agentctl.machine import effects as fx
 from kandev_operator.agentctl.machine import events as ev
 from kandev_operator.agentctl.refusal import Refusal
-from kandev_operator.agentctl.shell.routes import routes as shell_routes
-from kandev_operator.agentctl.shell.shells import Shells
+from kandev_operator.agentctl.shell.room import Room
 from kandev_operator.contract import paths
 from kandev_operator.contract.agent import (
     AgentAnswer,
@@ -190,7 +189,7 @@ class Face:
         )
 
 
-def build(engine: Engine, authenticator: Authenticator, shells: Shells) -> Starlette:
+def build(engine: Engine, authenticator: Authenticator, shells: Room) -> Starlette:
     """The ASGI application."""
     face = Face(engine, authenticator)
     routes = [
@@ -208,7 +207,7 @@ def build(engine: Engine, authenticator: Authenticator, shells: Shells) -> Starl
         Route(paths.EVENTS, face.events, methods=["GET"]),
         *choices.routes(engine, Checks(engine, authenticator)),
         *workspace.routes(engine, Checks(engine, authenticator)),
-        *shell_routes(shells, Checks(engine, authenticator)),
+        *shells.routes(Checks(engine, authenticator)),
     ]
     handlers: dict[Any, Callable[[Request, Exception], Any]] = {
         Denied: _denied,

@@ -24,9 +24,9 @@ from kandev_operator.agentctl.auth import Authenticator, KeySet
 from kandev_operator.agentctl.engine import Engine
 from kandev_operator.agentctl.settings import Settings
 from kandev_operator.agentctl.shell.protocol import websocket_protocol
-from kandev_operator.agentctl.shell.shells import Shells, place_of
+from kandev_operator.agentctl.shell.room import Room
 from kandev_operator.agentctl.statedir import AlreadyRunning, StateDir, write_json
-from kandev_operator.contract.shell import MAX_FRAME_BYTES
+from kandev_operator.contract.paths import MAX_FRAME_BYTES
 
 log = logging.getLogger("kandev.agentctl")
 
@@ -113,12 +113,7 @@ async def _serve(settings: Settings, states: StateDir, bound: socket.socket) -> 
     boot_id = str(uuid.uuid4())
     instance_id = settings.instance_id or states.instance_id()
     engine = Engine(settings, states, boot_id, instance_id)
-    shells = Shells(
-        settings.state,
-        (instance_id, boot_id),
-        lambda: place_of(engine),
-        settings.shell_scrollback_bytes,
-    )
+    shells = Room(engine)
     engine.on_session = shells.session_changed
     authenticator = Authenticator(KeySet(settings.jwks), settings.audience)
     config = uvicorn.Config(

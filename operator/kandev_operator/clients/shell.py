@@ -13,8 +13,8 @@ import aiohttp
 from pydantic import TypeAdapter, ValidationError
 
 from kandev_operator.clients.errors import Malformed, Unreachable
+from kandev_operator.contract.paths import MAX_FRAME_BYTES
 from kandev_operator.contract.shell import (
-    MAX_FRAME_BYTES,
     Attached,
     Gap,
     NewToken,

@@ -47,5 +47,7 @@ HEARTBEAT_SECONDS: Final = 10.0
 """An idle event stream carries a comment line this often; three missed ones mean it is dead."""
 
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+MAX_FRAME_BYTES: Final = 64 * 1024
+"""Longest WebSocket message from a caller; a longer one closes its socket with 1009."""
 MAX_TEXT_CHARS: Final = 2_000
 """Longest message, stderr tail or failure text that agentctl reports, in characters."""

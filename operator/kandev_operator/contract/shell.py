@@ -33,8 +33,6 @@ MAX_SHELLS: Final = 16
 """Shells of one agentctl, those that have ended and can still be read included."""
 MAX_VIEWERS: Final = 32
 """Viewers of one shell."""
-MAX_FRAME_BYTES: Final = 64 * 1024
-"""Longest message from a viewer; a longer one closes its socket with 1009."""
 MAX_SIDE: Final = 1000
 """Most columns, and most rows."""
 MAX_ENV: Final = 64

@@ -2,6 +2,7 @@
 
 import os
 import re
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -36,6 +37,17 @@ def test_a_shell_works_before_any_agent_was_configured(own: Sidecar) -> None:
         viewer.rest()
         assert viewer.close_code == 1000
     assert own.health()["agent_status"] == "none"
+
+
+def test_nothing_is_loaded_for_shells_before_there_is_one(own: Sidecar) -> None:
+    def maps() -> str:
+        return Path(f"/proc/{own.run['pid']}/maps").read_text()
+
+    own.status()
+    assert "websockets" not in maps()
+    with viewing(own, make(own)["shell_id"]) as viewer:
+        viewer.hears("attached")
+    assert "websockets" in maps()
 
 
 def test_it_works_while_the_agent_cannot_start(own: Sidecar) -> None:

@@ -10,7 +10,7 @@ from kandev_operator.agentctl.app import build
 from kandev_operator.agentctl.auth import Authenticator, KeySet
 from kandev_operator.agentctl.engine import Engine
 from kandev_operator.agentctl.settings import Settings
-from kandev_operator.agentctl.shell.shells import Shells, place_of
+from kandev_operator.agentctl.shell.room import Room
 from kandev_operator.agentctl.statedir import StateDir
 from kandev_operator.contract import openapi, routes
 from kandev_operator.contract.errors import STATUS_OF, Code
@@ -43,7 +43,7 @@ CHANGING = ("/api/v1/files/", "/api/v1/git/")
 def test_the_server_serves_what_the_document_says(tmp_path: Path) -> None:
     settings = Settings(tmp_path / "state", tmp_path, "audience", tmp_path / "jwks.json")
     engine = Engine(settings, StateDir(settings.state), "boot", "instance")
-    shells = Shells(settings.state, ("instance", "boot"), lambda: place_of(engine), 1024)
+    shells = Room(engine)
     served = {
         (method.lower(), route.path)
         for route in build(engine, Authenticator(KeySet(settings.jwks), "audience"), shells).routes

@@ -4,12 +4,10 @@ A WebSocket is checked and refused as any call is, with a status and the error b
 upgraded. What goes over it then is `socket`'s business.
 """
 
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from kandev_operator.agentctl.auth import Denied
@@ -19,7 +17,6 @@ from kandev_operator.agentctl.shell.shells import Shells
 from kandev_operator.agentctl.shell.socket import Admission, Connection
 from kandev_operator.agentctl.shell.terminal import Seat, Terminal
 from kandev_operator.agentctl.shell.viewers import Full, Size
-from kandev_operator.contract import paths
 from kandev_operator.contract.claims import LEEWAY_SECONDS, Claims, Scope
 from kandev_operator.contract.errors import STATUS_OF, Code, ErrorBody
 from kandev_operator.contract.shell import (
@@ -84,22 +81,6 @@ class ShellFace:
 
     def _find(self, connection: HTTPConnection) -> Terminal:
         return self._shells.find(str(connection.path_params["shell_id"]))
-
-
-def routes(shells: Shells, checks: Checks) -> "list[BaseRoute]":
-    """To be served beside the other routes."""
-    face = ShellFace(shells, checks)
-    one = paths.SHELL + "/{shell_id}"
-    calls: list[tuple[str, Callable[[Request], Awaitable[Response]], str]] = [
-        (paths.SHELL, face.list, "GET"),
-        (paths.SHELL, face.create, "POST"),
-        (one, face.show, "GET"),
-        (one, face.close, "DELETE"),
-    ]
-    return [
-        *(Route(path, endpoint, methods=[method]) for path, endpoint, method in calls),
-        WebSocketRoute(one, face.attach),
-    ]
 
 
 def _end_of(claims: Claims) -> float:

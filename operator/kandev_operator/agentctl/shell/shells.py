@@ -11,9 +11,6 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
 from kandev_operator.agentctl.engine import Engine, reject
 from kandev_operator.agentctl.shell.environment import (
@@ -31,52 +28,31 @@ from kandev_operator.contract.shell import MAX_SHELLS, EndReason, ShellRequest
 log = logging.getLogger("kandev.agentctl")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Who serves, for whom, and where."""
-
-    session_id: str | None
-    around: Surroundings
-
-
-def place_of(engine: Engine) -> Place:
-    """Where the engine's session would have its shells; before there is one, a HOME beside it."""
+def _surroundings(engine: Engine) -> Surroundings:
+    """Where the session's shells live; before there is a session, with a HOME beside it."""
     spec, folder = engine.spec, engine.folder
-    workspace = str(engine.settings.workspace)
-    return Place(
-        engine.state.session_id,
-        Surroundings(
-            cwd=(spec.cwd if spec else None) or workspace,
-            home=folder.home if folder else engine.settings.state / "home",
-            profile=spec.env if spec else {},
-        ),
+    return Surroundings(
+        cwd=(spec.cwd if spec else None) or str(engine.settings.workspace),
+        home=folder.home if folder else engine.settings.state / "home",
+        profile=spec.env if spec else {},
     )
 
 
 class Shells:
-    """The shells. `place` says where one would live at this moment."""
+    """The shells. Their tasks belong to `group`; without one, agentctl itself is ending."""
 
-    def __init__(
-        self, state: Path, instance: tuple[str, str], place: Callable[[], Place], scrollback: int
-    ) -> None:
-        self.instance_id, self.boot_id = instance
-        self._state, self._place, self._scrollback = state, place, scrollback
+    def __init__(self, engine: Engine, group: asyncio.TaskGroup | None) -> None:
+        self.instance_id, self.boot_id = engine.instance_id, engine.boot_id
+        self._engine, self._group = engine, group
+        self._state = str(engine.settings.state)
         self._all: dict[str, Terminal] = {}
-        self._group: asyncio.TaskGroup | None = None
 
-    async def run(self, until: asyncio.Event) -> None:
-        """Serve until told to end; then end every shell."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            await until.wait()
-            self._group = None
+    def end(self) -> None:
+        """End every shell; none is made any more."""
+        group, self._group = self._group, None
+        if group is not None:
             for terminal in self._all.values():
                 group.create_task(terminal.end(EndReason.STOPPED))
-
-    @property
-    def is_ending(self) -> bool:
-        """agentctl itself is about to end."""
-        return self._group is None
 
     # ---- finding -----------------------------------------------------------------------
 
@@ -98,7 +74,7 @@ class Shells:
         self._check_session()
 
     def _check_session(self) -> None:
-        session_id = self._place().session_id
+        session_id = self._engine.state.session_id
         for terminal in [*self._all.values()]:
             if terminal.session_id is None:
                 terminal.session_id = session_id  # made before there was any
@@ -126,7 +102,7 @@ class Shells:
         self._make_room()
         terminal = self._launch(request)
         self._all[terminal.shell_id] = terminal
-        self._group.create_task(terminal.run(str(self._state)))
+        self._group.create_task(terminal.run(self._state))
         return terminal, True
 
     def _make_room(self) -> None:
@@ -139,15 +115,14 @@ class Shells:
             del self._all[ended.pop(0).shell_id]
 
     def _launch(self, request: ShellRequest) -> Terminal:
-        place = self._place()
-        around = place.around
+        around = _surroundings(self._engine)
         if not os.path.isdir(around.cwd):
             raise reject(Code.SHELL_FAILED, "the shell's working directory does not exist")
         with contextlib.suppress(OSError):
             around.home.mkdir(parents=True, exist_ok=True)
         shell_id = uuid.uuid4().hex
         argv = request.command or (default_shell(),)
-        marks = (str(self._state), shell_id)
+        marks = (self._state, shell_id)
         env = shell_environment(os.environ, around, request, marks, default_shell())
         program = shutil.which(argv[0], path=env["PATH"]) if "/" not in argv[0] else argv[0]
         if not program:
@@ -162,10 +137,10 @@ class Shells:
         log.info("shell %s runs as process %d", shell_id, process.pid)
         return Terminal(
             shell_id,
-            place.session_id,
+            self._engine.state.session_id,
             request,
             process,
-            Ring(self._scrollback),
+            Ring(self._engine.settings.shell_scrollback_bytes),
             (around.cwd, argv),
         )
 
