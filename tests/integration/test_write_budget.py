@@ -8,18 +8,22 @@ import asyncio
 import time
 import uuid
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
 from cluster.controlplane import ControlPlane
 from kandev_operator.contract.agent import PermissionAnswer
+from stage.kubelet import Kubelet
 from stage.operatorprocess import OperatorProcess
+from stage.podscene import IMAGE, POD
 from stage.sessions import Body, Namespace, fake_agent, profile, session, task
 from stage.talk import Talk, talk
 from stage.writes import Written, when_quiet
 
 FROM_APPLY_TO_IDLE = 9
 WITH_AN_EXECUTOR_OF_ITS_OWN = 8
+IN_A_POD = 11
 A_TURN = 2
 A_PERMISSION = 2
 EVENTS = 2
@@ -138,3 +142,23 @@ async def permitted(spoken: Talk) -> None:
         await spoken.client.answer_permission(each.permission_id, choice)
     async with asyncio.timeout(60):
         await spoken.turn_ended(prompt_id)
+
+
+async def test_a_session_in_a_pod_is_born_within_eleven_writes(
+    own_control_plane: ControlPlane,
+    place: Namespace,
+    make_operator: Callable[..., OperatorProcess],
+    tmp_path: Path,
+) -> None:
+    kubeconfig = own_control_plane.kubeconfig_for("operator", ["system:masters"])
+    with Kubelet(own_control_plane.kubeconfig, place.name, tmp_path / "node"):
+        make_operator("--pod-access=direct", kubeconfig=kubeconfig).start()
+        place.apply(profile(command=SLOWLY, image=IMAGE), task())
+
+        async def birth() -> None:
+            place.apply(session("s", executor=POD))
+            await asyncio.to_thread(place.wait_idle, "s")
+
+        seen = await counted(own_control_plane, place, birth)
+        assert seen.count <= IN_A_POD, seen.listed()
+        assert len(seen.events) <= EVENTS, seen.listed()

@@ -17,6 +17,8 @@ from kandev_operator.clients.signing import SECRET_NAME
 QUIET_SECONDS = 2.0
 """Longer than the operator waits before it looks at a task again."""
 _OF_A_SESSION = frozenset({"tasksessions", "executors", "secrets"})
+_OF_A_POD = frozenset({"pods", "persistentvolumeclaims"})
+"""Of these only the object: its status and its node are the cluster's own business."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ def when_quiet(log: AuditLog, since: int, namespaces: Iterable[str]) -> Written:
 
 def _sort(each: AuditEvent) -> str:
     if each.resource in _OF_A_SESSION and each.name != SECRET_NAME:
+        return "object"
+    if each.resource in _OF_A_POD and not each.subresource:
         return "object"
     if each.resource == "events":
         return "event"

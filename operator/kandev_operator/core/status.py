@@ -9,7 +9,7 @@ for the next real news, or until nothing has moved for ten seconds.
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from kandev_operator.api import conditions
+from kandev_operator.api import conditions, group
 from kandev_operator.api.agent import Capabilities
 from kandev_operator.api.conditions import TRUE
 from kandev_operator.api.reasons import (
@@ -153,6 +153,8 @@ def render(o: SessionObserved, verdict: Verdict, now: datetime) -> TaskSessionSt
         "next_attempt_at": rfc3339(verdict.retry_at) if verdict.retry_at else None,
         "last_seen_at": rfc3339(o.probe.last_seen) if o.probe.last_seen else old.last_seen_at,
         "first_prompt": _first_prompt(o),
+        "last_handled_confirmed_dead": lifecycle.wish(o.session, group.ANNOTATION_CONFIRMED_DEAD)
+        or old.last_handled_confirmed_dead,
         **_of_the_executor(o),
         **_of_the_agent(o, running),
         **_first_wishes(o),

@@ -18,7 +18,13 @@ from kandev_operator.core.actions import (
     StoreToken,
 )
 from kandev_operator.core.executor import decide_executor
-from kandev_operator.core.observed import ExecutorObserved, Missing, SessionObserved, Unreadable
+from kandev_operator.core.observed import (
+    ExecutorObserved,
+    Found,
+    Missing,
+    SessionObserved,
+    Unreadable,
+)
 from kandev_operator.core.session import decide_session
 from kandev_operator.core.task import decide_task
 from kandev_operator.core.verdict import Plan
@@ -140,7 +146,8 @@ def executor_rests(o: ExecutorObserved) -> None:
 def unread_lets_nobody_go(o: ExecutorObserved, plan: Plan[Any]) -> None:
     """A failed look-up lets nobody go, and neither starts nor ends a process."""
     held = o.executor.status.session_ref
-    if does(plan, DeleteExecutor) and not isinstance(o.owner, Missing):
+    drained = o.executor.spec.drain and o.executor.spec.pod and isinstance(o.owner, Found)
+    if does(plan, DeleteExecutor) and not isinstance(o.owner, Missing) and not drained:
         raise Broken("unread", "an executor is deleted whose session may be there")
     unsure = isinstance(o.bound, Unreadable) and held and not o.executor.spec.drain
     if unsure and plan.status is not None and plan.status.session_ref != held:

@@ -12,7 +12,7 @@ from kandev_operator.api.executor import ExecutorState
 from kandev_operator.api.reasons import AgentctlReadyReason
 from kandev_operator.core.actions import Action, DeleteExecutor, DeletePod
 from kandev_operator.core.executorstatus import Life
-from kandev_operator.core.observed import ExecutorObserved
+from kandev_operator.core.observed import ExecutorObserved, Found
 from kandev_operator.core.occupancy import PATIENCE, is_made
 from kandev_operator.core.podseen import PodSeen
 from kandev_operator.core.probes import Health
@@ -39,7 +39,8 @@ def at_rest(o: ExecutorObserved, now: datetime) -> Life:
     duty: a new one takes its place."""
     actions: list[Action] = [removal(pod) for pod in o.pods.pods if pod.is_live]
     lingering = any(pod.lingers(now, OVERDUE) for pod in o.pods.pods)
-    if o.executor.spec.drain and is_made(o.executor) and not lingering:
+    served = isinstance(o.owner, Found) and is_made(o.executor)
+    if o.executor.spec.drain and served and not lingering:
         actions.append(DeleteExecutor())
     return Life(
         ExecutorState.STOPPED,
