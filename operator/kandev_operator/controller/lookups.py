@@ -59,8 +59,10 @@ class Lookups:
             NodeSeen.from_body,
         )
 
-    async def warning(self, namespace: str, pod_uid: str) -> str:
+    async def warning(self, namespace: str, pod_uid: str, *, fresh: bool = False) -> str:
         """The newest warning that somebody posted about a pod; empty when there is none."""
+        if fresh:
+            self._kept.pop(("warning", namespace, pod_uid), None)
         look = await self._read(
             ("warning", namespace, pod_uid),
             lambda: self._warnings(namespace, pod_uid),

@@ -62,7 +62,6 @@ class PodEyes:
         node = (pod.node if pod is not None else None) or status.node_name
         well = probe.answer in (Answer.WELL, Answer.NOT_TRIED)
         steady = pod is not None and pod.is_live and well
-        is_up = pod is not None and pod.can_be_asked
         claim: Look[Any] | None = None
         if session is not None and not (pod is not None and pod.is_live):
             claim = await self._w.lookups.claim(namespace, claim_name(session))
@@ -71,8 +70,8 @@ class PodEyes:
             pods=pods,
             node=await self._w.lookups.node(node) if node and not steady else unknown,
             claim=claim,
-            events=await self._w.lookups.warning(namespace, pod.uid)
-            if pod is not None and pod.is_live and not is_up
+            events=await self._w.lookups.warning(namespace, pod.uid, fresh=pod.is_over)
+            if pod is not None and _is_unexplained(pod)
             else "",
             task=self._read(Task, group.TASK, namespace, session.spec.task_ref.name)
             if session is not None
@@ -190,6 +189,11 @@ class PodHands:
             if known.get("data") != wanted:
                 await self._w.kube.replace(CONFIG_MAPS, namespace, name, {**known, "data": wanted})
         self._has_keys.add(namespace)
+
+
+def _is_unexplained(pod: PodSeen) -> bool:
+    """Its status does not say, or not yet, why it does not serve."""
+    return (pod.is_live and not pod.can_be_asked) or (pod.is_over and not pod.reason)
 
 
 def refusal(error: Forbidden) -> Failed | None:

@@ -186,6 +186,7 @@ def ending(end: Ended) -> str:
     return f"{how}{why}{said}"
 
 
+_EVICTED: Final = "Evicted: "
 _DISRUPTED: Final = {
     "EvictionByEvictionAPI": AgentctlReadyReason.POD_EVICTED,
     "PreemptionByScheduler": AgentctlReadyReason.POD_EVICTED,
@@ -195,13 +196,22 @@ _DISRUPTED: Final = {
 }
 
 
-def end(pod: PodSeen | None, node: Look[NodeSeen]) -> tuple[AgentctlReadyReason, str]:
-    """How a pod came, or comes, to its end: the reason, and a sentence with the kubelet's words."""
+def end(
+    pod: PodSeen | None, node: Look[NodeSeen], events: str = ""
+) -> tuple[AgentctlReadyReason, str]:
+    """How a pod came, or comes, to its end: the reason, and a sentence with the kubelet's words.
+
+    `events`: the newest warning about it. A kubelet that evicts a pod whose containers end in
+    peace calls it over before it says why; its warning says so at once.
+    """
     if pod is None:
         return AgentctlReadyReason.POD_DELETED, "The pod does not exist any more."
     told = f"{pod.reason}: {pod.message}".strip(": ")
     if pod.is_over and pod.reason == "Evicted":
         return AgentctlReadyReason.POD_EVICTED, f"Pod {pod.name} was evicted: {pod.message}"
+    if pod.is_over and not pod.reason and events.startswith(_EVICTED):
+        said = events.removeprefix(_EVICTED)
+        return AgentctlReadyReason.POD_EVICTED, f"Pod {pod.name} was evicted: {said}"
     if pod.disruption is not None:
         why, words = pod.disruption
         reason = _DISRUPTED.get(why, AgentctlReadyReason.POD_EVICTED)

@@ -232,7 +232,7 @@ def _why(o: ExecutorObserved, pod: PodSeen | None) -> Health:
     known = conditions.get(o.executor.status.conditions, "AgentctlReady")
     if pod is None and known is not None and known.status == FALSE and known.reason in _ENDS:
         return Health(FALSE, known.reason, known.message)
-    reason, message = diagnosis.end(pod, o.pods.node)
+    reason, message = diagnosis.end(pod, o.pods.node, o.pods.events)
     return Health(FALSE, reason, message)
 
 

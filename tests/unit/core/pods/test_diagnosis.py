@@ -218,6 +218,14 @@ def test_how_a_pod_came_to_its_end(name: str) -> None:
     assert words in message
 
 
+def test_b020_an_eviction_whose_containers_ended_in_peace_is_told_by_its_event() -> None:
+    pod = a_pod(container(ended(0, "Completed")), phase="Succeeded")
+    reason, message = diagnosis.end(pod, UNKNOWN, f"Evicted: {EVICTED}")
+    assert reason == "PodEvicted"
+    assert EVICTED in message
+    assert diagnosis.end(pod, UNKNOWN, "Unhealthy: probe failed")[0] == "ContainerExited"
+
+
 HEALTHY = Found(NodeSeen(ready=True))
 PROOFS = {
     "the object is gone and nobody saw the end": (None, HEALTHY, False),
