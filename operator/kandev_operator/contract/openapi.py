@@ -17,7 +17,8 @@ from pydantic.json_schema import models_json_schema
 
 from kandev_operator.contract import paths
 from kandev_operator.contract.errors import STATUS_OF, ErrorBody
-from kandev_operator.contract.routes import OF_EVERY_CALL, ROUTES, Parameter, Route
+from kandev_operator.contract.route import Parameter, Route
+from kandev_operator.contract.routes import OF_EVERY_CALL, ROUTES
 from kandev_operator.contract.version import CONTRACT_VERSION
 
 Json = dict[str, Any]

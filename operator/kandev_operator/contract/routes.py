@@ -4,13 +4,9 @@
 said by the models; a call that is added here is documented, checked and fuzzed from then on.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from pydantic import BaseModel
-
-from kandev_operator.contract import files, git, paths, shell
+from kandev_operator.contract import paths, shell
 from kandev_operator.contract.agent import (
     AgentAnswer,
     AgentSpec,
@@ -28,7 +24,9 @@ from kandev_operator.contract.claims import Scope
 from kandev_operator.contract.conversation import ConfigRequest, ModeRequest
 from kandev_operator.contract.errors import Code
 from kandev_operator.contract.events import Event
+from kandev_operator.contract.route import OF_A_BODY, Parameter, Route
 from kandev_operator.contract.status import Capabilities, Health, Operation, StatusReport
+from kandev_operator.contract.workspaceroutes import WORKSPACE
 
 OF_EVERY_CALL: Final = (
     Code.UNAUTHORIZED,
@@ -38,44 +36,7 @@ OF_EVERY_CALL: Final = (
     Code.STALE_EPOCH,
     Code.SESSION_CONFLICT,
 )
-OF_A_BODY: Final = (Code.TOO_LARGE,)
 OF_THE_JOURNAL: Final = (Code.JOURNAL_UNAVAILABLE, Code.JOURNAL_FULL)
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A query parameter; a path's parameters are read off the path."""
-
-    name: str
-    words: str
-    schema: Mapping[str, Any]
-    required: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """One call of the contract."""
-
-    method: str
-    path: str
-    words: str
-    scope: Scope | None = None
-    """None: open to all."""
-    body: type[BaseModel] | None = None
-    raw: bool = False
-    """The body is bytes."""
-    optional: bool = False
-    """It may be left out."""
-    status: int = 200
-    also: int | None = None
-    """Another status of a good answer, with the same body."""
-    answer: type[BaseModel] | None = None
-    listed: bool = False
-    """The answer is a list of it."""
-    media: str = "application/json"
-    codes: tuple[Code, ...] = ()
-    """Refusals beside those of every call."""
-    query: tuple[Parameter, ...] = ()
 
 
 _AFTER: Final = Parameter(
@@ -218,123 +179,6 @@ CONVERSATION: Final = (
     ),
 )
 
-_PLACE: Final = (
-    Code.OUTSIDE_WORKSPACE,
-    Code.FILE_NOT_FOUND,
-    Code.NOT_A_FILE,
-    Code.NOT_A_FOLDER,
-    Code.FILE_DENIED,
-    Code.FILE_FAILED,
-    Code.BUSY,
-)
-_CHANGE: Final = (
-    *_PLACE,
-    *OF_A_BODY,
-    Code.FILE_EXISTS,
-    Code.FOLDER_NOT_EMPTY,
-    Code.PRECONDITION_REQUIRED,
-    Code.PRECONDITION_FAILED,
-    Code.DISK_FULL,
-)
-_PATH: Final = Parameter("path", "relative to the workspace", {"type": "string"})
-_LIMIT: Final = Parameter("limit", "entries in one answer", {"type": "integer", "minimum": 1})
-_IGNORED: Final = Parameter("ignored", "with what git ignores", {"type": "boolean"})
-FILES: Final = (
-    Route(
-        "get",
-        paths.FILES_TREE,
-        "What is in a folder.",
-        Scope.FILES,
-        answer=files.TreePage,
-        codes=_PLACE,
-        query=(
-            _PATH,
-            Parameter("depth", "levels", {"type": "integer", "minimum": 1}),
-            _LIMIT,
-            Parameter("after", "the page before ended here", {"type": "string"}),
-            _IGNORED,
-        ),
-    ),
-    Route(
-        "get",
-        paths.FILES_CONTENT,
-        "A file's content, whole or a range of it.",
-        Scope.FILES,
-        media="application/octet-stream",
-        codes=(*_PLACE, Code.RANGE_NOT_SATISFIABLE, Code.TOO_LARGE),
-        query=(_PATH,),
-    ),
-    Route(
-        "put",
-        paths.FILES_CONTENT,
-        "Replace a file's content as a whole; needs a precondition.",
-        Scope.FILES,
-        raw=True,
-        answer=files.WriteAnswer,
-        codes=_CHANGE,
-        query=(_PATH, Parameter("mode", "permission bits", {"type": "string"})),
-    ),
-    Route(
-        "get",
-        paths.FILES_ENTRY,
-        "What one path is.",
-        Scope.FILES,
-        answer=files.Entry,
-        codes=_PLACE,
-        query=(_PATH,),
-    ),
-    Route(
-        "delete",
-        paths.FILES_ENTRY,
-        "Remove a file or a folder.",
-        Scope.FILES,
-        status=204,
-        codes=_CHANGE,
-        query=(_PATH, Parameter("recursive", "with all in it", {"type": "boolean"})),
-    ),
-    Route(
-        "post",
-        paths.FILES_FOLDERS,
-        "Make a folder.",
-        Scope.FILES,
-        files.MakeFolder,
-        status=201,
-        answer=files.Entry,
-        codes=_CHANGE,
-    ),
-    Route(
-        "post",
-        paths.FILES_RENAME,
-        "Give a file or folder another name.",
-        Scope.FILES,
-        files.Rename,
-        answer=files.Entry,
-        codes=_CHANGE,
-    ),
-)
-GIT: Final = (
-    Route(
-        "get",
-        paths.GIT_STATUS,
-        "What differs in a repository.",
-        Scope.FILES,
-        answer=git.GitStatus,
-        codes=(
-            *_PLACE,
-            Code.GIT_MISSING,
-            Code.NOT_A_REPOSITORY,
-            Code.GIT_FAILED,
-            Code.GIT_TIMEOUT,
-            Code.GIT_LOCKED,
-            Code.GIT_CONFIG_UNSAFE,
-        ),
-        query=(
-            Parameter("repo", "folder of the repository", {"type": "string"}),
-            _LIMIT,
-            Parameter("untracked", "how far", {"type": "string", "enum": ["all", "normal", "no"]}),
-        ),
-    ),
-)
 _ONE_SHELL: Final = paths.SHELL + "/{shell_id}"
 SHELL: Final = (
     Route(
@@ -372,4 +216,4 @@ SHELL: Final = (
         codes=(Code.UNKNOWN_SHELL,),
     ),
 )
-ROUTES: Final[tuple[Route, ...]] = (*CORE, *CONVERSATION, *FILES, *GIT, *SHELL)
+ROUTES: Final[tuple[Route, ...]] = (*CORE, *CONVERSATION, *WORKSPACE, *SHELL)

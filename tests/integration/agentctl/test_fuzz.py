@@ -50,7 +50,7 @@ SIMPLE = {
     path: {
         method: told
         for method, told in methods.items()
-        if path != paths.EVENTS  # endless: its queries are tried below
+        if path not in (paths.EVENTS, paths.FILES_WATCH)  # endless
     }
     for path, methods in WHOLE["paths"].items()
 }
