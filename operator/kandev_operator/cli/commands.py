@@ -109,6 +109,70 @@ class Shell:
 
 
 @dataclass(frozen=True, slots=True)
+class FilesLs:
+    """List a folder of the workspace."""
+
+    session: str
+    path: str = ""
+    depth: int = 1
+    everything: bool = False
+    """With what git ignores."""
+    as_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FilesGet:
+    """Fetch a file of the workspace."""
+
+    session: str
+    path: str
+    output: str = "-"
+    """`-`: standard output."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesPut:
+    """Write a file of the workspace."""
+
+    session: str
+    path: str
+    source: str = "-"
+    """`-`: standard input."""
+    overwrite: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GitStatus:
+    """Show what differs in the workspace's repository."""
+
+    session: str
+    repo: str = ""
+    as_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GitDiff:
+    """Show the differences themselves."""
+
+    session: str
+    path: str = ""
+    repo: str = ""
+    staged: bool = False
+    base: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GitLog:
+    """Show the history."""
+
+    session: str
+    path: str = ""
+    repo: str = ""
+    limit: int = 20
+    ref: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Why:
     """Explain the session's status."""
 
@@ -120,6 +184,20 @@ class Jwks:
     """Print the public keys."""
 
 
+OfFiles = FilesLs | FilesGet | FilesPut
+OfGit = GitStatus | GitDiff | GitLog
 Command = (
-    Prompt | Logs | Resume | FreshStart | Permissions | Allow | Deny | Cancel | Shell | Why | Jwks
+    Prompt
+    | Logs
+    | Resume
+    | FreshStart
+    | Permissions
+    | Allow
+    | Deny
+    | Cancel
+    | Shell
+    | OfFiles
+    | OfGit
+    | Why
+    | Jwks
 )

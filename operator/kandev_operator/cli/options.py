@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from kandev_operator import __version__
-from kandev_operator.cli import commands, shelloptions
+from kandev_operator.cli import commands, shelloptions, workspaceoptions
 from kandev_operator.cli.commands import OPERATOR_NAMESPACE, Command, Where
 
 PROG: Final = "kubectl kandev"
@@ -24,10 +24,10 @@ _ID_LIMIT: Final = 128
 _ABOUT: Final = """\
 Talk to coding agents' sessions that kandev-operator keeps alive, and ask why one is as it is.
 
-prompt, logs, permissions, allow, deny, cancel and shell talk to the session's agentctl. For that
-the plugin signs a token that is good for minutes and for that one executor, so it needs the right
-to read the operator's signing key; resume, fresh-start and why need no more than the session
-itself.
+prompt, logs, permissions, allow, deny, cancel, shell, files and git talk to the session's agentctl.
+For that the plugin signs a token that is good for minutes and for that one executor, so it needs
+the right to read the operator's signing key; resume, fresh-start and why need no more than the
+session itself.
 """
 _AFTER: Final = f"""\
 examples:
@@ -88,6 +88,7 @@ def build() -> argparse.ArgumentParser:
     _wishes(adding)
     _permissions(adding)
     shelloptions.add(_command(adding, *shelloptions.ABOUT))
+    workspaceoptions.add(adding, _command, _cluster_options)
     _explaining(adding)
     return parser
 

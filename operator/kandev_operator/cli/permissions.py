@@ -6,6 +6,7 @@ another one.
 """
 
 import json
+from typing import assert_never
 
 from kandev_operator.cli import refusals
 from kandev_operator.cli.asking import allowing, how_to_answer, title
@@ -19,6 +20,21 @@ from kandev_operator.cli.screen import COMMAND, STRONG
 from kandev_operator.cli.seen import read_moment
 from kandev_operator.clients import errors
 from kandev_operator.contract.agent import Permission, PermissionAnswer
+
+
+async def of_a_turn(desk: Desk, asked: Permissions | Allow | Deny | Cancel) -> ExitCode:
+    """Carry one of them out."""
+    match asked:
+        case Permissions():
+            return await listing(desk, asked)
+        case Allow():
+            return await allow(desk, asked)
+        case Deny():
+            return await deny(desk, asked)
+        case Cancel():
+            return await cancel(desk, asked)
+        case _:
+            assert_never(asked)
 
 
 async def listing(desk: Desk, asked: Permissions) -> ExitCode:

@@ -11,6 +11,8 @@ import aiohttp
 
 from kandev_operator.cli import (
     commands,
+    files,
+    git,
     keys,
     logs,
     permissions,
@@ -71,16 +73,14 @@ async def carry_out(desk: Desk, command: Command) -> int:
             return await resuming.resume(desk, command)
         case commands.FreshStart():
             return await resuming.fresh_start(desk, command)
-        case commands.Permissions():
-            return await permissions.listing(desk, command)
-        case commands.Allow():
-            return await permissions.allow(desk, command)
-        case commands.Deny():
-            return await permissions.deny(desk, command)
-        case commands.Cancel():
-            return await permissions.cancel(desk, command)
+        case commands.Permissions() | commands.Allow() | commands.Deny() | commands.Cancel():
+            return await permissions.of_a_turn(desk, command)
         case commands.Shell():
             return await shell.shell(desk, command)
+        case commands.FilesLs() | commands.FilesGet() | commands.FilesPut():
+            return await files.files(desk, command)
+        case commands.GitStatus() | commands.GitDiff() | commands.GitLog():
+            return await git.git(desk, command)
         case commands.Why():
             return await why.why(desk, command)
         case commands.Jwks():

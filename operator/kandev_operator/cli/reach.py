@@ -2,7 +2,7 @@
 
 Objects and signing key are read anew for each connection, because the address changes when an
 agentctl is made again and the key when it is rotated. Tokens are good for minutes, for this
-executor and session, and for reading, prompting and shells only: this room can neither start nor
+executor and session, and for reading, prompting, shells and files: this room can neither start nor
 stop an agent. A pod is asked at its own address first, and through the API server where that is no
 way.
 """
@@ -28,7 +28,7 @@ from kandev_operator.clients.tokens import Minter
 from kandev_operator.contract.claims import Scope
 from kandev_operator.contract.paths import TOKEN_HEADER
 
-ALLOWED: Final = frozenset({Scope.READ, Scope.PROMPT, Scope.SHELL})
+ALLOWED: Final = frozenset({Scope.READ, Scope.PROMPT, Scope.SHELL, Scope.FILES})
 
 
 class NotServed(Refusal):
@@ -106,7 +106,7 @@ class DirectReach:
 
         def mint(*scopes: Scope) -> str:
             if not ALLOWED.issuperset(scopes):
-                raise ValueError("the plugin signs for reading, prompting and shells only")
+                raise ValueError("the plugin signs for reading, prompting, shells and files only")
             return minter.mint(audience, scopes, session.metadata.uid)
 
         return mint

@@ -65,6 +65,15 @@ class Screen:
         if text:
             self._open_line = not text.endswith("\n")
 
+    def write(self, data: bytes) -> None:
+        """Bytes of the answer, where nobody looks at them; plain text on a terminal."""
+        if self._out.is_terminal:
+            self.stream(data.decode("utf-8", "replace"))
+            return
+        self._stdout.flush()
+        self._stdout.buffer.write(data)
+        self._stdout.buffer.flush()
+
     def end_line(self) -> None:
         """End the line of the answer that is open, if one is."""
         if self._open_line:
@@ -83,6 +92,10 @@ class Screen:
         self.note(f"error: {fault.message}", ERROR)
         for hint in fault.hints:
             self.note(f"  {hint}", "")
+
+    def read_bytes(self) -> bytes:
+        """Everything on standard input, as it is."""
+        return self._stdin.buffer.read()
 
     def read_all(self) -> str:
         """Everything on standard input."""

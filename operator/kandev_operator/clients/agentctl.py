@@ -14,6 +14,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Final, Protocol, TypeVar
 from urllib.parse import quote
 
@@ -240,6 +241,25 @@ class AgentctlClient:
                     if (event := parse_event(call, message.data)) is not None:
                         yield event
 
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        scopes: tuple[Scope, ...],
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        data: bytes | None = None,
+        seconds: float | None = None,
+    ) -> tuple[Mapping[str, str], bytes]:
+        """One call whose body or answer is not JSON, or that takes longer; headers and body."""
+        total = self._limits.total if seconds is None else seconds
+        limits = aiohttp.ClientTimeout(total=total, sock_connect=self._limits.connect)
+        async with self._open(
+            method, path, scopes, limits, query=query, headers=headers, request=data
+        ) as response:
+            return response.headers, await self._body(f"{method} {path}", response)
+
     async def _read(
         self,
         method: str,
@@ -270,24 +290,25 @@ class AgentctlClient:
         scopes: tuple[Scope, ...],
         limits: aiohttp.ClientTimeout,
         *,
-        request: Wire | None = None,
+        request: Wire | bytes | None = None,
         query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; within, its good answer can be read. All failures get their type."""
         call = f"{method} {path}"
         url = self._url(call, path)
-        headers = await self._headers(scopes)
-        data = None
-        if request is not None:
-            headers["Content-Type"] = "application/json"
-            data = request.model_dump_json(exclude_none=True).encode()
+        sent = {**(headers or {}), **await self._headers(scopes)}
+        data = BytesIO(request) if isinstance(request, bytes) else None
+        if isinstance(request, Wire):
+            sent["Content-Type"] = "application/json"
+            data = BytesIO(request.model_dump_json(exclude_none=True).encode())
         try:
             async with self._session.request(
                 method,
                 url,
                 params={key: value for key, value in (query or {}).items() if value},
                 data=data,
-                headers=headers,
+                headers=sent,
                 timeout=limits,
                 allow_redirects=False,
                 ssl=self._route.ssl_context or True,

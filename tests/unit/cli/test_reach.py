@@ -29,10 +29,10 @@ async def test_an_audience_of_its_own(stage: Stage) -> None:
 
 async def test_nothing_that_starts_or_stops_an_agent_is_ever_signed(stage: Stage) -> None:
     line = await stage.desk.reach.line(NAME)
-    with pytest.raises(ValueError, match="reading, prompting and shells only"):
+    with pytest.raises(ValueError, match="reading, prompting, shells and files only"):
         await line.client.status(with_token=True)
     mint: Any = line.client._mint
-    for scope in set(Scope) - {Scope.READ, Scope.PROMPT, Scope.SHELL}:
+    for scope in set(Scope) - {Scope.READ, Scope.PROMPT, Scope.SHELL, Scope.FILES}:
         with pytest.raises(ValueError, match="only"):
             mint(scope)
 

@@ -8,12 +8,14 @@ Own bookkeeping over the kernel's interface, since names need not be text and lo
 
 import asyncio
 import contextlib
+import ctypes
 import errno
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Literal
 
+import inotify_simple
 from inotify_simple import INotify, flags
 
 from kandev_operator.agentctl.beneath import Names, Root, told
@@ -33,6 +35,10 @@ GATHER: Final = 0.2
 """Seconds in which changes are gathered."""
 GIT_FOLDER: Final = b".git"
 End = Literal["shutdown", "folder_gone"]
+
+# It would look for a C library by running ldconfig and a compiler, and could find another one than
+# this process has.
+inotify_simple._libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Reader:
