@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TESTS_PATH := PYTHONPATH=tests
 
-.PHONY: help demo test lint types imports unit integration e2e images locks crds bench clean
+.PHONY: help demo test lint types imports unit agents integration e2e images locks crds bench clean
 
 help: ## say what each target does
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -39,6 +39,9 @@ imports: $(STAMP) ## the house's arrows
 
 unit: $(STAMP) ## only the tests that need no process and no network
 	$(BIN)/python -m pytest -m unit tests/unit
+
+agents: $(STAMP) ## every real agent we know, offline; the first run brings them from npm
+	KANDEV_TEST_AGENTS=all $(BIN)/python -m pytest tests/integration/agentctl/test_real_agents.py
 
 integration: $(STAMP) ## a real API server, real processes, real agents
 	$(BIN)/python -m pytest -m integration tests/integration

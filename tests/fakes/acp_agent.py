@@ -138,7 +138,11 @@ class Agent:
                 "mcpCapabilities": self.takes("http", "sse"),
                 "sessionCapabilities": kept,
             },
-            "agentInfo": {"name": "acp-agent", "title": "Scripted agent", "version": "1.0.0"},
+            "agentInfo": {
+                "name": self.options.name,
+                "title": "Scripted agent",
+                "version": "1.0.0",
+            },
             "authMethods": [login] if self.options.auth_required else [],
         }
         return result, ()

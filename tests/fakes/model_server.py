@@ -28,7 +28,10 @@ from typing import Any, Self
 from fakes import dialects
 from fakes.dialects import Call, Json, Question
 
-SHELLS = ("bash", "exec_command", "run_shell_command", "shell", "shell_command", "terminal")
+SHELLS = (
+    *("bash", "exec_command", "execute_command", "run_commands", "run_shell_command", "shell"),
+    *("shell_command", "terminal"),
+)
 
 
 class ModelServer:
@@ -115,7 +118,9 @@ def filled(schema: Json, command: str) -> Json:
     demanded = schema.get("required") or []
     arguments: Json = {}
     for name, field in (schema.get("properties") or {}).items():
-        if name in ("command", "cmd"):
+        if name == "commands":
+            arguments[name] = [command] if field.get("type") == "array" else command
+        elif name in ("command", "cmd"):
             listed = field.get("type") == "array"
             arguments[name] = ["bash", "-lc", command] if listed else command
         elif "require_escalated" in (field.get("enum") or []):

@@ -4,13 +4,14 @@ It answers how each agent is installed, started and pointed at a model server, a
 to work with its real provider instead. It refuses to judge them: what they are seen to do is in
 the tests. Run it to fill the cache:
 
-    python -m fakes.real_agents install opencode|codex|claude|gemini|all
+    python -m fakes.real_agents install NAME ...|all
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -122,6 +123,35 @@ GEMINI_CONFIG = as_json(
     }
 )
 
+QWEN_CONFIG = as_json(
+    {
+        "security": {"auth": {"selectedType": "openai"}},
+        "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False},
+        "general": {"enableAutoUpdate": False},
+    }
+)
+
+CLINE_CONFIG = as_json(
+    {
+        "version": 1,
+        "lastUsedProvider": "openai-compatible",
+        "modes": {},
+        "providers": {
+            "openai-compatible": {
+                "settings": {
+                    "provider": "openai-compatible",
+                    "apiKey": "none",
+                    "model": MODEL,
+                    "baseUrl": "{url}/v1",
+                },
+                "updatedAt": "2026-01-01T00:00:00.000Z",
+                "tokenSource": "manual",
+            }
+        },
+    }
+)
+
 RECIPES: dict[str, Recipe] = {
     "opencode": Recipe(
         package="opencode-ai",
@@ -165,7 +195,61 @@ RECIPES: dict[str, Recipe] = {
         files={".gemini/settings.json": GEMINI_CONFIG},
         online_env=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     ),
+    "copilot": Recipe(
+        package="@github/copilot",
+        version="1.0.102",
+        start=("@github/copilot/npm-loader.js", "--acp"),
+        always={"COPILOT_AUTO_UPDATE": "false"},
+        offline={
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_PROVIDER_BASE_URL": "{url}/v1",
+            "COPILOT_PROVIDER_API_KEY": "none",
+            "COPILOT_MODEL": MODEL,
+        },
+        files={},
+        online_env=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"),
+    ),
+    "qwen": Recipe(
+        package="@qwen-code/qwen-code",
+        version="0.24.4",
+        start=("@qwen-code/qwen-code/cli-entry.js", "--acp"),
+        always={},
+        offline={
+            "OPENAI_API_KEY": "none",
+            "OPENAI_BASE_URL": "{url}/v1",
+            "OPENAI_MODEL": MODEL,
+        },
+        files={".qwen/settings.json": QWEN_CONFIG},
+        online_env=("OPENAI_API_KEY", "DASHSCOPE_API_KEY"),
+    ),
+    "cline": Recipe(
+        package="cline",
+        version="3.0.65",
+        start=("@cline/cli-*/bin/cline", "--acp"),
+        always={},
+        offline={
+            "CLINE_API_KEY": "none",
+            "CLINE_PROVIDER": "openai-compatible",
+            "CLINE_MODEL": MODEL,
+        },
+        files={".cline/data/settings/providers.json": CLINE_CONFIG},
+        online_env=("CLINE_API_KEY",),
+    ),
 }
+
+EVERY_RUN = ("codex", "claude", "opencode", "copilot", "cline")
+"""Those that are quick, and differ in how they come back and what they say; the rest on demand."""
+
+
+def chosen() -> tuple[str, ...]:
+    """The agents that tests are to try: KANDEV_TEST_AGENTS is `all`, or names with commas."""
+    asked = os.environ.get("KANDEV_TEST_AGENTS", "")
+    if asked == "all":
+        return tuple(RECIPES)
+    names = tuple(name.strip() for name in asked.split(",") if name.strip())
+    if unknown := set(names) - RECIPES.keys():
+        raise InstallError(f"KANDEV_TEST_AGENTS names unknown agents: {sorted(unknown)}")
+    return names or EVERY_RUN
 
 
 def install(name: str) -> RealAgent:

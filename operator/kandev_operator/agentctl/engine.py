@@ -182,6 +182,7 @@ class Engine:
                     spec.permission_policy,
                     execution_id,
                     spec.permission_timeout_seconds,
+                    spec.profile_uid,
                 )
             )
         except Rejected:

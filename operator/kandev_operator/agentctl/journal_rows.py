@@ -121,6 +121,8 @@ def write(db: sqlite3.Connection, store: Row) -> None:
                 "INSERT OR REPLACE INTO tokens VALUES (1, ?, ?, ?, ?, ?)",
                 (value, established, epoch, at, _json(previous)),
             )
+            maker = (token.agent, token.profile) if token else (None, None)
+            db.execute("INSERT OR REPLACE INTO meta VALUES ('token_maker', ?)", (_json(maker),))
         case StoreExecution(execution_id=execution_id, ended=ended):
             db.execute("INSERT OR REPLACE INTO executions VALUES (1, ?, ?)", (execution_id, ended))
         case StoreTurn(turn=turn, ended=over, completed=completed):
@@ -240,7 +242,10 @@ def _load_token(db: sqlite3.Connection) -> tuple[Token | None, tuple[str, ...]]:
     if row is None:
         return None, ()
     value, established, epoch, previous = row
-    token = None if value is None else Token(value, bool(established), epoch)
+    maker = _one(db, "SELECT value FROM meta WHERE name = 'token_maker'")
+    # Older journals do not say who made it.
+    agent, profile = json.loads(maker[0]) if maker else (None, None)
+    token = None if value is None else Token(value, bool(established), epoch, agent, profile)
     return token, tuple(json.loads(previous))
 
 

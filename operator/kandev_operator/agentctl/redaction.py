@@ -4,8 +4,9 @@ Applied to the agent's stderr, to errors it answers and to anything quoted in a 
 values are left alone: replacing them would spoil the text and hide nothing.
 """
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 SHORTEST: Final = 6
@@ -13,6 +14,14 @@ HIDDEN: Final = "[redacted]"
 SECRET_NAME: Final = re.compile(
     r"key|token|secret|passw|credential|auth|cookie|session|private", re.IGNORECASE
 )
+
+
+def spellings(token: str) -> Iterator[str]:
+    """A token as agents quote it: as it is, without what is blank around it, or as JSON text."""
+    yield token
+    yield token.strip()
+    for ascii_only in (True, False):
+        yield json.dumps(token, ensure_ascii=ascii_only)[1:-1]
 
 
 class Redactor:
@@ -30,7 +39,7 @@ class Redactor:
             self._env, self._env_before = found, self._env
 
     def learn_tokens(self, tokens: Iterable[str]) -> None:
-        self._tokens = tuple(tokens)
+        self._tokens = tuple({spelled for token in tokens for spelled in spellings(token)})
 
     def hide(self, text: str) -> str:
         """The text without the secrets; the longest first, since one may hold another."""

@@ -98,6 +98,7 @@ def _token(engine: Engine, *, shows_token: bool) -> TokenReport | None:
         established=token.established,
         epoch=token.epoch,
         previous=previous if shows_token else (),
+        agent=token.agent,
     )
 
 

@@ -42,6 +42,9 @@ class AgentSpec(Wire):
     permission_policy: PermissionPolicy = PermissionPolicy.ASK
     permission_timeout_seconds: Annotated[float | None, Field(gt=0, le=604_800)] = None
     """A request that nobody answered for so long is refused; absent: it stays open."""
+    profile_uid: Identifier | None = None
+    """Which profile this is, whatever its name and however it was changed. A token belongs to the
+    profile and the agent that it was made with."""
     profile_hash: Identifier
 
 

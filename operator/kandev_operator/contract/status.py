@@ -230,6 +230,8 @@ class TokenReport(Wire):
     epoch: int = 0
     previous: tuple[str, ...] = Field(default=(), repr=False)
     """Tokens it replaced, newest first; scope `control` only."""
+    agent: str | None = None
+    """The name of the agent that made it, as it told itself. Absent: not known."""
 
 
 class SessionReport(Wire):

@@ -73,6 +73,7 @@ class ProfileResolver:
             cwd=cwd,
             permission_policy=PermissionPolicy(seen.profile.spec.permission_policy.value),
             permission_timeout_seconds=seen.profile.spec.permission_timeout_seconds,
+            profile_uid=seen.profile.metadata.uid,
             profile_hash=seen.hash,
         )
 

@@ -99,6 +99,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="CODE[:MESSAGE]",
         help="refuses every choice of a mode, option or model with this error",
     )
+    add("--name", default="acp-agent", help="its name, as it tells it itself")
     add("--new-id", metavar="ID", help="the id of every new session, whatever characters it has")
     add("--resume-id", metavar="ID", help="load and resume answer this new, empty session instead")
     add("--change-id", metavar="ID", help="stores sessions under this id, told in an update only")

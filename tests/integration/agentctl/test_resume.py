@@ -163,9 +163,9 @@ def test_B046_replayed_history_is_never_shown_again(sidecar: Sidecar, options: l
     assert statuses.count("running") == 1
 
 
-def test_B047_a_replay_of_20000_updates(sidecar: Sidecar) -> None:
+def test_B047_a_replay_of_50000_updates(sidecar: Sidecar) -> None:
     token = with_history(sidecar)
-    options = ("--no-resume", "--replay-count", "20000", "--replay-size", "1000")
+    options = ("--no-resume", "--replay-count", "50000", "--replay-size", "500")
     sidecar.put(*options)
     operation = sidecar.begin("resume", token)
     with sidecar.stream() as slow:  # a reader that never reads
@@ -176,7 +176,7 @@ def test_B047_a_replay_of_20000_updates(sidecar: Sidecar) -> None:
                 worst, sidecar.http.get(sidecar.run["url"] + "/health").elapsed.total_seconds()
             )
     sidecar.succeeded(sidecar.outcome(operation["operation_id"]))
-    assert sidecar.status()["details"]["updates_replayed"] >= 20000
+    assert sidecar.status()["details"]["updates_replayed"] >= 50000
     assert worst < 2.0
     assert sidecar.say("hello")["outcome"] == "completed"
     assert not [e for e in sidecar.events() if "old message" in json.dumps(e)]
@@ -211,3 +211,31 @@ def test_B061_tokens_that_are_refused_are_never_quoted(sidecar: Sidecar, token: 
         assert response.json()["code"] == "invalid_request"
     assert "yyyyyy" not in response.text
     assert not sidecar.heard("session/resume")
+
+
+def test_a_token_of_another_agent_and_profile_is_not_even_asked_for(own: Sidecar) -> None:
+    own.put(profile_uid="profile-1")
+    own.succeeded(own.open())
+    own.say("the first thing")
+    token = own.token()
+    own.kill()  # what is known of the token outlives every process
+    own.start()
+    own.put("--name", "somebody-else", profile_uid="profile-2")
+    failure = own.failed(own.open("resume", token), "invalid_token")
+    assert failure["message"] == (
+        "the conversation was made with acp-agent, and somebody-else is another agent"
+    )
+    assert not own.heard("session/resume")
+    assert own.status()["token"]["agent"] == "acp-agent"
+    own.put(profile_uid="profile-3")  # its own agent again, under a profile that was made anew
+    own.succeeded(own.open("resume", token))
+    own.say("and now")
+    assert "You said 2 things so far" in own.said()
+
+
+def test_B041_a_not_found_from_another_agent_keeps_the_token(sidecar: Sidecar) -> None:
+    token = with_history(sidecar)
+    operation = come_back(sidecar, token, "--forget", "--name", "somebody-else")
+    failure = sidecar.failed(operation, "invalid_token")
+    assert failure["agent_code"] == -32002
+    assert sidecar.status()["token"]["value"] == token

@@ -127,6 +127,7 @@ class House(RuleBasedStateMachine):
             case fx.Open():
                 assert self.operations[act.operation_id].state is OperationState.RUNNING
                 assert process.opening is None, "opened once"
+                self.check_opening(act)
                 process.opening = act
             case fx.SendPrompt():
                 self.check_sending(process, act)
@@ -159,6 +160,16 @@ class House(RuleBasedStateMachine):
         token = self.state.token
         assert token is not None
         assert act.token == token.value, "prompts go to the current conversation"
+
+    def check_opening(self, act: fx.Open) -> None:
+        """A token that is known to be another agent's, of another profile, is not asked for."""
+        token, agent = self.state.token, self.state.capabilities.agent
+        if act.token is None or token is None or token.value != act.token or agent is None:
+            return
+        other_agent = token.agent not in (None, agent.name)
+        running = self.state.running_profile_uid
+        other_profile = None not in (token.profile, running) and token.profile != running
+        assert not (other_agent and other_profile), "a token of another agent is not asked for"
 
     def check_outcome(self, operation: Any) -> None:
         known = self.operations.get(operation.operation_id)

@@ -57,7 +57,11 @@ STEPS: list[tuple[fx.Store, ...]] = [
     (prompt("p2"),),
     (prompt("p1", PromptFate.SENDING), fx.StoreTurn(TURN, None, 0), event(6)),
     (prompt("p1", PromptFate.DELIVERED),),
-    (fx.StoreTurn(None, ENDED, 1), fx.StoreToken(Token("tok", True, 1), (), 1, AT), event(7)),
+    (
+        fx.StoreTurn(None, ENDED, 1),
+        fx.StoreToken(Token("tok", True, 1, "agent", "profile"), (), 1, AT),
+        event(7),
+    ),
     (fx.StoreFence(2, 3), fx.StoreToken(None, ("tok",), 3, AT)),
     (fx.StoreExecution("x1", "asked"), event(8)),
 ]

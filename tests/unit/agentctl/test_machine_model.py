@@ -278,6 +278,10 @@ def a_request_is_dropped_when_its_time_is_over(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(permissions, "unanswered", lambda d, permission_id: d.set(permissions=()))
 
 
+def any_token_is_asked_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(tokens, "foreign", lambda state, value: None)
+
+
 MUTANTS: list[tuple[Mutate, str]] = [
     (sent_but_stored_as_queued, "stored before sent"),
     (unknown_prompts_are_sent_again, "sent twice"),
@@ -298,6 +302,7 @@ MUTANTS: list[tuple[Mutate, str]] = [
     (an_older_epoch_is_let_in, ""),
     (a_start_is_forgotten_when_its_process_dies, ""),
     (stops_are_never_done, ""),
+    (any_token_is_asked_for, "another agent is not asked for"),
     (a_choice_is_forgotten_when_its_process_dies, ""),
     (a_second_choice_goes_ahead, "one choice at a time"),
     (anything_can_be_chosen, "only what is offered"),

@@ -45,6 +45,13 @@ def test_secrets_are_hidden_and_plain_values_stay() -> None:
     assert text == "[redacted] used big-model in [redacted], [redacted]; abc"
 
 
+def test_B061_a_token_is_hidden_however_it_is_quoted() -> None:
+    redactor = Redactor()
+    redactor.learn_tokens(['../é"token\n'])
+    for quoted in ('../é"token\n', '../é"token', '../é\\"token\\n', '../\\u00e9\\"token\\n'):
+        assert redactor.hide(f"no rollout <{quoted}> found") == "no rollout <[redacted]> found"
+
+
 def test_the_secrets_of_the_agent_that_still_runs_stay_hidden() -> None:
     redactor = Redactor()
     redactor.learn_env({"KEY": "older-secret"})

@@ -20,6 +20,7 @@ from kandev_operator.agentctl.machine.tables import OPEN
 from kandev_operator.contract.agent import PermissionPolicy, PromptFate
 from kandev_operator.contract.errors import Code
 from kandev_operator.contract.status import (
+    AgentInfo,
     AgentStatus,
     Capabilities,
     Exit,
@@ -44,9 +45,9 @@ class World(House):
 
     # ---- what callers do ---------------------------------------------------------------
 
-    @rule(policy=st.sampled_from(PermissionPolicy))
-    def configure(self, policy: PermissionPolicy) -> None:
-        event = ev.Configured(AT, self.fresh("hash"), policy, self.fresh("x"), 1.0)
+    @rule(policy=st.sampled_from(PermissionPolicy), profile=st.sampled_from(["u1", "u2", None]))
+    def configure(self, policy: PermissionPolicy, profile: str | None = "u1") -> None:
+        event = ev.Configured(AT, self.fresh("hash"), policy, self.fresh("x"), 1.0, profile)
         self.dispatch(event)
 
     @rule()
@@ -175,13 +176,17 @@ class World(House):
         assert self.process is not None
         return self.process
 
-    @rule(well=st.booleans())
+    @rule(well=st.booleans(), name=st.sampled_from(["a", "a", "b", ""]))
     @precondition(lambda self: self.state.status is AgentStatus.INITIALIZING)
-    def initialize(self, well: bool) -> None:
+    def initialize(self, well: bool, name: str = "a") -> None:
         process = self.living()
         process.spoke, x = True, process.execution_id
         if well:
-            can = Capabilities(load_session=True, supports_session_resume=True)
+            can = Capabilities(
+                load_session=True,
+                supports_session_resume=True,
+                agent=AgentInfo(name=name, version="1") if name else None,
+            )
             self.dispatch(ev.Initialized(AT, x, can))
         else:
             self.dispatch(ev.InitializeFailed(AT, x, FAILURE))
@@ -411,6 +416,16 @@ class World(House):
         self.old.clear()
         self.answer("end_turn")
 
+    @rule()
+    def another_agent_comes(self) -> None:
+        """The profile was made again, with another agent in it, which is asked to resume."""
+        self.calm_spell(PermissionPolicy.ASK)
+        self.stop(for_good=False)
+        self.ends()
+        self.configure(PermissionPolicy.ASK, "u2")
+        self.initialize(well=True, name="b")
+        self.start("resume", odd=False, room=True)
+
     @rule(kind=st.sampled_from(["mode", "config"]))
     def a_choice_is_being_made(self, kind: str) -> None:
         """The agent is asked for a mode or an option, and has not answered."""
@@ -422,24 +437,30 @@ class World(House):
     def a_start_is_under_way(self, mode: str) -> None:
         """The agent is asked to open a conversation, and has not answered."""
         self.calm_spell(PermissionPolicy.ASK)
+        if self.usual_mode() == "new":
+            mode = "new"
         self.stop(for_good=False)
         self.ends()
         self.start(mode, odd=False, room=True)
         self.initialize(well=True)
         assert self.living().opening is not None
 
+    def usual_mode(self) -> str:
+        """A token of another agent is of no use to the one that calm spells run."""
+        token = self.state.token
+        return "resume" if token is not None and token.agent in (None, "a") else "new"
+
     def calm_step(self) -> None:
         process, status = self.process, self.state.status
         if process is None:
             self.fence(rises=True, late=False)
-            mode = "resume" if self.state.token else "new"
-            self.start(mode, odd=False, room=True)
+            self.start(self.usual_mode(), odd=False, room=True)
         elif process.ending:
             self.ends()
         elif status is AgentStatus.INITIALIZING:
             self.initialize(well=True)
         elif status is AgentStatus.INITIALIZED:
-            self.start("resume" if self.state.token else "new", odd=False, room=True)
+            self.start(self.usual_mode(), odd=False, room=True)
         elif process.opening is not None:
             self.update("agent_message_chunk", known=True)  # it replays its history
             self.opening_ends("well")

@@ -42,6 +42,7 @@ class Configured:
     policy: PermissionPolicy
     execution_id: str
     permission_timeout: float | None = None
+    profile_uid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

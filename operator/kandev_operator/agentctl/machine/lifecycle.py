@@ -11,6 +11,7 @@ from kandev_operator.agentctl.machine import (
     operations,
     permissions,
     settings,
+    tokens,
     turns,
 )
 from kandev_operator.agentctl.machine.draft import Draft
@@ -60,6 +61,7 @@ def configured(draft: Draft, event: Configured) -> Reply:
         profile_hash=event.profile_hash,
         policy=event.policy,
         permission_timeout=event.permission_timeout,
+        profile_uid=event.profile_uid,
     )
     if state.shutting_down:
         return ConfiguredReply(True)
@@ -147,7 +149,7 @@ def open_failed(draft: Draft, event: OpenFailed) -> None:
         return
     if state.wish.operation_id != event.operation_id:
         return
-    operations.fail(draft, event.failure)
+    operations.fail(draft, tokens.judged(state, event.failure))
     if event.failure.code != FailureCode.AGENT_EXITED:
         operations.end(draft, PROBE_GRACE)
 

@@ -155,6 +155,7 @@ def launch(draft: Draft, execution_id: str) -> None:
         running_hash=state.profile_hash,
         running_policy=state.policy,
         running_permission_timeout=state.permission_timeout,
+        running_profile_uid=state.profile_uid,
         opened_token=None,
         turns_begun=0,
         messages_begun=0,
@@ -175,15 +176,24 @@ def open_conversation(draft: Draft) -> None:
         return
     if operation := known(state, wish.operation_id):
         draft.put_operation(operation.model_copy(update={"execution_id": execution_id}))
-    if (transport := _untaken(state, wish)) is not None:
-        message = f"the agent does not connect to MCP servers by {transport}"
-        fail(draft, Failure(code=FailureCode.REJECTED, message=message))
+    if failure := _hopeless(state, wish):
+        fail(draft, failure)
         draft.acts.append(Arm(Timer.PROBE_IDLE, execution_id))
         return
     draft.move(Cause.OPEN)
     draft.acts.append(
         Open(execution_id, wish.operation_id, wish.mode, wish.token, wish.mcp_servers, wish.timeout)
     )
+
+
+def _hopeless(state: State, wish: Wish) -> Failure | None:
+    """What is known not to work is not asked of the agent."""
+    if (transport := _untaken(state, wish)) is not None:
+        message = f"the agent does not connect to MCP servers by {transport}"
+        return Failure(code=FailureCode.REJECTED, message=message)
+    if wish.mode == "resume" and wish.token is not None:
+        return tokens.foreign(state, wish.token)
+    return None
 
 
 def _untaken(state: State, wish: Wish) -> str | None:

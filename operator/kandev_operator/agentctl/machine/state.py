@@ -41,6 +41,10 @@ class Token:
     value: str = field(repr=False)
     established: bool
     epoch: int
+    agent: str | None = None
+    """Who made it or took it last, by the name that it gave; None: not known."""
+    profile: str | None = None
+    """The UID of the profile that agent was run for; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +119,8 @@ class State:
     epoch: int = 0
     status: AgentStatus = AgentStatus.NONE
 
+    profile_uid: str | None = None
+    running_profile_uid: str | None = None
     profile_hash: str | None = None
     """What the next launch runs; None: not told since agentctl started."""
     policy: PermissionPolicy = PermissionPolicy.ASK

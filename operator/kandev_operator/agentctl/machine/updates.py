@@ -31,9 +31,10 @@ def came(draft: Draft, event: UpdateCame) -> None:
     state = draft.state
     kind = event.update.get("sessionUpdate")
     if state.status is AgentStatus.OPENING:
-        draft.set(replayed=state.replayed + 1)
         if kind in OF_THE_SESSION:
             settings.updated(draft, event.update)
+        else:
+            draft.set(replayed=state.replayed + 1)
         return
     if kind in OF_THE_SESSION and state.status in OPEN:
         _of_the_session(draft, event)
