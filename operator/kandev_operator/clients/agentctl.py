@@ -35,6 +35,8 @@ from kandev_operator.contract import paths
 from kandev_operator.contract.agent import (
     AgentAnswer,
     AgentSpec,
+    CancelAnswer,
+    CancelRequest,
     Permission,
     PermissionAnswer,
     PromptAnswer,
@@ -43,6 +45,7 @@ from kandev_operator.contract.agent import (
     StopRequest,
 )
 from kandev_operator.contract.claims import Scope
+from kandev_operator.contract.conversation import ConfigRequest, ModeRequest
 from kandev_operator.contract.events import Event
 from kandev_operator.contract.shell import ShellAnswer, ShellList, ShellReport, ShellRequest
 from kandev_operator.contract.status import Capabilities, Health, Operation, StatusReport
@@ -158,6 +161,19 @@ class AgentctlClient:
     async def cancel(self, session_id: str) -> None:
         """Cut off the turn under way."""
         await self._ask("POST", paths.CANCEL, (Scope.PROMPT,), _SessionOnly(session_id=session_id))
+
+    async def cancel_prompt(self, prompt_id: str) -> CancelAnswer:
+        """Cancel one prompt: in the queue, or in its turn."""
+        asked = CancelRequest(prompt_id=prompt_id)
+        return await self._read("POST", paths.CANCEL, (Scope.PROMPT,), CancelAnswer, asked)
+
+    async def choose_mode(self, request: ModeRequest) -> Operation:
+        """Have the agent work in another mode. The same operation id again: the same outcome."""
+        return await self._read("POST", paths.MODE, (Scope.PROMPT,), Operation, request)
+
+    async def choose_config(self, request: ConfigRequest) -> Operation:
+        """Have the agent take another value of an option, such as its model."""
+        return await self._read("POST", paths.CONFIG, (Scope.PROMPT,), Operation, request)
 
     async def permissions(self) -> tuple[Permission, ...]:
         """Ask for the open permission requests."""

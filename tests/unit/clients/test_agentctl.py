@@ -19,6 +19,7 @@ from kandev_operator.contract.agent import (
     StopRequest,
 )
 from kandev_operator.contract.claims import Scope
+from kandev_operator.contract.conversation import ConfigRequest, ModeRequest
 from unit.clients.wire import TOKEN, unsigned
 
 HEALTH = {
@@ -117,6 +118,30 @@ async def test_every_call_has_its_path_body_and_least_scope(
 
 
 ODD = "line\r\nfeed \0 🗝 ../%2F {}"
+
+
+async def test_choices_and_one_prompts_cancel_go_out_as_a_persons_calls(
+    client: AgentctlClient, peer: Any, minted: list[tuple[Scope, ...]], json_answer: Any
+) -> None:
+    peer.answer(
+        json_answer({**OPERATION, "kind": "mode"}, 202),
+        json_answer({**OPERATION, "kind": "config"}, 202),
+        json_answer({"turn_id": None, "fate": "not_delivered"}, 202),
+    )
+    mode = ModeRequest(session_id="s", operation_id="o", mode_id="plan")
+    assert (await client.choose_mode(mode)).kind == "mode"
+    config = ConfigRequest(session_id="s", operation_id="o", config_id="web", value=True)
+    assert (await client.choose_config(config)).kind == "config"
+    assert (await client.cancel_prompt("p")).fate == "not_delivered"
+    assert [(asked.path, asked.body) for asked in peer.asked] == [
+        ("/api/v1/mode", {"session_id": "s", "operation_id": "o", "mode_id": "plan"}),
+        (
+            "/api/v1/config",
+            {"session_id": "s", "operation_id": "o", "config_id": "web", "value": True},
+        ),
+        ("/api/v1/cancel", {"prompt_id": "p"}),
+    ]
+    assert minted == [(Scope.PROMPT,)] * 3
 
 
 async def test_another_instance_is_foreign(client: AgentctlClient, peer: Any) -> None:
