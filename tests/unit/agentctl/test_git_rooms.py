@@ -205,7 +205,7 @@ def test_the_environment_is_made_from_nothing() -> None:
     made = environment(own, "/srv/space")
     assert (made["PATH"], made["HOME"]) == ("/bin", "/h")
     assert not {"GIT_DIR", "KANDEV_STATE", "LD_PRELOAD"} & set(made)
-    assert made["GIT_CEILING_DIRECTORIES"] == "/work"
+    assert made["GIT_CEILING_DIRECTORIES"] == "/srv"
     assert made["GIT_OPTIONAL_LOCKS"] == "0"
     settings = {
         made[f"GIT_CONFIG_KEY_{number}"]: made[f"GIT_CONFIG_VALUE_{number}"]
