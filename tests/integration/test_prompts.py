@@ -3,6 +3,9 @@
 import asyncio
 import random
 
+import pytest
+
+from kandev_operator.clients.errors import Refused
 from stage.scene import Part, Scene, until
 from stage.sessions import Body, condition, profile, session, task
 
@@ -96,7 +99,9 @@ async def test_B050_prompts_are_delivered_once_and_in_order_over_restarts(scene:
         await it.prompt("p2 slow 3", "p2")
         await scene.restart_operator()
         await it.prompt("p3", "p3")
-        await it.prompt("p3 in other words", "p3")
+        await it.prompt("p3", "p3")
+        with pytest.raises(Refused):
+            await it.prompt("p3 in other words", "p3")
         await it.prompt("p4", "p4")
         await it.turn_ended("p4")
         assert await it.user_messages() == ["p0", "p1", "p2 slow 3", "p3", "p4"]
