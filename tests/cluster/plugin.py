@@ -116,7 +116,7 @@ def node_slot() -> Iterator[Slot]:
     """Where this run's node is kept."""
     slot = Slot()
     yield slot
-    slot.clear()
+    slot.close()
 
 
 @pytest.fixture

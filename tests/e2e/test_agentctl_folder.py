@@ -8,10 +8,15 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+
 from cluster.images import agents
+from integration.agentctl import shellclient
 from integration.agentctl.harness import AUDIENCE, Keys, Sidecar
+from integration.agentctl.workbench import Bench
 from stage.pods import Mount, Pods, container, exit_code, fetch, restricted
 
 PORT = 8811
@@ -27,13 +32,29 @@ FOLDER_LIMIT = 60 * MEGABYTE
 PATIENCE = 60.0
 
 
-class Talk(Sidecar):
-    """The harness of agentctl's own tests, on an agentctl that a pod runs."""
+Talking = Callable[[str], Sidecar]
 
-    def __init__(self, folder: Path, keys: Keys, pods: Pods, name: str) -> None:
-        super().__init__(folder, keys)
-        self.pods, self.name = pods, name
-        self.run = {"url": f"http://{pods.address(name)}:{PORT}"}
+
+@pytest.fixture
+def talk_to(pods: Pods, tmp_path: Path) -> Iterator[Talking]:
+    """The harness of agentctl's own tests, on a pod's agentctl; its keys are in the cluster."""
+    keys = Keys(tmp_path / "jwks.json")
+    data = {"jwks.json": keys.path.read_text()}
+    pods.apply(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "keys"}, "data": data}
+    )
+    pods.claim("workspace")
+    made: list[Sidecar] = []
+
+    def talk(name: str) -> Sidecar:
+        sidecar = Sidecar(tmp_path, keys)
+        sidecar.run = {"url": f"http://{pods.address(name)}:{PORT}"}
+        made.append(sidecar)
+        return sidecar
+
+    yield talk
+    for sidecar in made:
+        sidecar.http.close()
 
 
 def session_pod(name: str, agentctl_image: str, image: str) -> dict[str, object]:
@@ -72,26 +93,15 @@ def session_pod(name: str, agentctl_image: str, image: str) -> dict[str, object]
     return pod
 
 
-def prepare(pods: Pods, tmp_path: Path) -> Keys:
-    keys = Keys(tmp_path / "jwks.json")
-    data = {"jwks.json": keys.path.read_text()}
-    pods.apply(
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "keys"}, "data": data}
-    )
-    pods.claim("workspace")
-    return keys
-
-
 def test_agentctl_runs_an_agent_in_an_image_without_python(
-    pods: Pods, agentctl_image: str, frozen_agent_image: str, tmp_path: Path
+    pods: Pods, agentctl_image: str, frozen_agent_image: str, talk_to: Talking
 ) -> None:
-    keys = prepare(pods, tmp_path)
     pods.apply(session_pod("session", agentctl_image, frozen_agent_image))
     pods.wait_ready("session")
     code, body = fetch(pods.address("session"), PORT, "/health")
     assert code == 200
     assert json.loads(body)["status"] == "ok"
-    talk = Talk(tmp_path, keys, pods, "session")
+    talk = talk_to("session")
     talk.put(command=agents.FROZEN_COMMAND[0], args=["--log", "/workspace/diary"])
     talk.succeeded(talk.open())
     assert talk.say("hello")["outcome"] == "completed"
@@ -100,16 +110,33 @@ def test_agentctl_runs_an_agent_in_an_image_without_python(
     pid = talk.agent_pid()
     for name in ("environ", "maps"):
         assert TOOLS not in pods.execute("session", "cat", f"/proc/{pid}/{name}")
-    talk.http.close()
+
+
+def test_a_shell_and_git_are_the_images_own(
+    pods: Pods, agentctl_image: str, frozen_agent_image: str, talk_to: Talking
+) -> None:
+    pods.apply(session_pod("session", agentctl_image, frozen_agent_image))
+    pods.wait_ready("session")
+    talk = talk_to("session")
+    shell = shellclient.make(talk)
+    with shellclient.viewing(talk, shell["shell_id"]) as viewer:
+        viewer.runs(
+            "git init -q . && touch new-file && git -c color.ui=never status --short", "was-done"
+        )
+        viewer.sees("?? new-file")
+        viewer.runs("env; cat /proc/self/maps", "was-shown")
+        shown = viewer.seen.decode(errors="replace")
+    assert "LD_LIBRARY_PATH" not in shown
+    assert TOOLS not in shown
+    assert "new-file" in json.dumps(Bench(talk).status())
 
 
 def test_a_conversation_goes_on_in_the_next_pod(
-    pods: Pods, agentctl_image: str, frozen_agent_image: str, tmp_path: Path
+    pods: Pods, agentctl_image: str, frozen_agent_image: str, talk_to: Talking
 ) -> None:
-    keys = prepare(pods, tmp_path)
     pods.apply(session_pod("first", agentctl_image, frozen_agent_image))
     pods.wait_ready("first")
-    talk = Talk(tmp_path, keys, pods, "first")
+    talk = talk_to("first")
     talk.put(command=agents.FROZEN_COMMAND[0], args=[])
     talk.succeeded(talk.open())
     talk.say("remember the blue door")
@@ -117,13 +144,11 @@ def test_a_conversation_goes_on_in_the_next_pod(
     pods.delete("first")
     pods.apply(session_pod("second", agentctl_image, frozen_agent_image))
     pods.wait_ready("second")
-    again = Talk(tmp_path, keys, pods, "second")
+    again = talk_to("second")
     again.put(command=agents.FROZEN_COMMAND[0], args=[])
     again.succeeded(again.open("resume", token))
     again.say("what did I say?")
     assert "remember the blue door" in again.said()
-    for one in (talk, again):
-        one.http.close()
 
 
 def test_the_folder_is_small_and_asks_for_no_library_of_the_image(

@@ -23,7 +23,8 @@ WAIT = 3600.0
 
 @pytest.fixture
 def before(no_node: None) -> Footprint:
-    # Another run's node would be part of the picture: taking the machine once waits for its end.
+    # A node that somebody started by hand would be part of the picture: taking the machine once
+    # waits for its end.
     ground.take(WAIT).give_back()
     return Footprint.now()
 

@@ -70,7 +70,7 @@ def take(patience: float) -> Ground:
     Raises ControlPlaneError when another node runs here: one of ours after so many seconds,
     anybody else's at once.
     """
-    lock = _lock(patience)
+    lock = _lock("kandev-node.lock", patience, "a machine has one node, and another one runs")
     try:
         problems = janitor.clear(Path(lock.name))
         if problems:
@@ -91,19 +91,26 @@ def take(patience: float) -> Ground:
     return ground
 
 
-def _lock(patience: float) -> IO[str]:
+def wait_for_turn(patience: float) -> IO[str]:
+    """Return a file; until it is closed, no other run of the tests has a turn with the machine.
+
+    A run ends nodes and starts new ones, and looks at the machine between them.
+    """
+    return _lock("kandev-node-turn.lock", patience, "another run of the tests has the machine")
+
+
+def _lock(name: str, patience: float, taken: str) -> IO[str]:
+    """Lock a file for as long as it is open; raise if it is not to be had in so many seconds."""
     folder = next(folder for folder in _LOCK_FOLDERS if folder.is_dir())
-    lock = (folder / "kandev-node.lock").open("a+")
+    lock = (folder / name).open("a+")
     deadline = time.monotonic() + patience
     told = False
     while not _is_locked(lock):
-        state = janitor.read_state(Path(lock.name))
-        where = f" in {state.folder}" if state else ""
         if time.monotonic() > deadline:
             lock.close()
-            raise ControlPlaneError(f"a machine has one node, and another one runs{where}")
+            raise ControlPlaneError(taken)
         if not told:
-            print(f"node: another one runs{where}: waiting", file=sys.stderr, flush=True)
+            print(f"node: {taken}: waiting", file=sys.stderr, flush=True)
             told = True
         time.sleep(1)
     return lock
