@@ -16,7 +16,7 @@ from cluster.errors import ControlPlaneError
 
 CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 
-# Each command, or plugin, and the Debian and Ubuntu package that has it.
+# Each command, plugin or file, and the Debian and Ubuntu package that has it.
 NEEDED = {
     "containerd": "containerd",
     "ctr": "containerd",
@@ -30,6 +30,7 @@ NEEDED = {
     "ip": "iproute2",
     "mount": "mount",
     "mmdebstrap": "mmdebstrap",
+    "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
     "buildah": "buildah",
 }
 _SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"
@@ -72,6 +73,8 @@ def _is_there(tool: str) -> bool:
     if tool.startswith("cni:"):
         name = tool.removeprefix("cni:")
         return any((folder / name).exists() for folder in CNI_FOLDERS)
+    if tool.startswith("/"):
+        return Path(tool).exists()
     return shutil.which(tool, path=search_path()) is not None
 
 
