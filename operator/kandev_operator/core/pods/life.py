@@ -23,7 +23,7 @@ from kandev_operator.api.session import OperatingMode, ResumePolicy, TaskSession
 from kandev_operator.api.timestamps import moment, rfc3339
 from kandev_operator.core import backoff, executorstatus, lifecycle, probes
 from kandev_operator.core.actions import Action, CreatePod, DeletePod
-from kandev_operator.core.executorstatus import Life, next_instance_id
+from kandev_operator.core.executorstatus import Life
 from kandev_operator.core.observed import ExecutorObserved, Found, Missing
 from kandev_operator.core.occupancy import Occupancy
 from kandev_operator.core.pods import death, diagnosis, layout
@@ -35,6 +35,7 @@ from kandev_operator.core.pods.rest import (
     NO_POD,
     OVERDUE,
     at_rest,
+    next_instance,
     removal,
     tidy,
 )
@@ -76,7 +77,7 @@ def _of_the_occupied(o: ExecutorObserved, held: Occupancy, now: datetime) -> Lif
     if session is None:
         return executorstatus.as_it_was(o, {})
     status = o.executor.status
-    instance = status.instance_id or next_instance_id(o)
+    instance = status.instance_id or next_instance(o)
     pod = o.pods.of(instance)
     existed = status.pod_ref is not None or status.boot_id is not None
     if pod is None:
@@ -273,7 +274,7 @@ def _again(
             error = replace(why, is_error=True)
             fields = {"attempt": attempt}
             return Life(ExecutorState.ERROR, error, (), fields, retry, requeue=retry - now)
-    made = _make(o, session, next_instance_id(o), now, dead)
+    made = _make(o, session, next_instance(o), now, dead)
     if made.state is not ExecutorState.STARTING:
         return made
     said = replace(why, message=f"{why.message} A new pod is made on the same workspace.")

@@ -11,7 +11,7 @@ from kandev_operator.api.conditions import FALSE
 from kandev_operator.api.executor import ExecutorState
 from kandev_operator.api.reasons import AgentctlReadyReason
 from kandev_operator.core.actions import Action, DeleteExecutor, DeletePod
-from kandev_operator.core.executorstatus import Life
+from kandev_operator.core.executorstatus import Life, next_instance_id
 from kandev_operator.core.observed import ExecutorObserved, Found
 from kandev_operator.core.occupancy import PATIENCE, is_made
 from kandev_operator.core.podseen import PodSeen
@@ -32,6 +32,23 @@ NO_POD: Final[dict[str, Any]] = {
     "node_name": None,
     "workspace_path": None,
 }
+
+
+def next_instance(o: ExecutorObserved) -> str:
+    """The instance to go on with: one that an interrupted pass made and did not write down, while
+    it is good; else a number that no pod has had, as far as anybody remembers."""
+    pinned = next_instance_id(o)
+    stem, _, number = pinned.rpartition("-")
+    newest = max((_number(pod, stem) for pod in o.pods.pods), default=0)
+    if newest < int(number):
+        return pinned
+    known = o.pods.of(f"{stem}-{newest}")
+    return f"{stem}-{newest if known is not None and known.is_live else newest + 1}"
+
+
+def _number(pod: PodSeen, stem: str) -> int:
+    owner, _, number = pod.instance_id.rpartition("-")
+    return int(number) if owner == stem and number.isdigit() else 0
 
 
 def at_rest(o: ExecutorObserved, now: datetime) -> Life:
