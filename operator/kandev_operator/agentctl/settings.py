@@ -29,7 +29,7 @@ class Patience:
     """Longest wait for that."""
     after_turn: float = 0.5
     """An answered turn is not yet a stored turn: so long is left before a planned end."""
-    request: float = 60.0
+    request: float = 150.0
     """From the first byte of a request to its last."""
     shutdown_grace: float = 10.0
     owner_period: float = 2.0

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from kandev_operator.conformance import page
 from kandev_operator.conformance.musts import Finding, Must, Result
 from kandev_operator.conformance.running import Unfit, every, prepare, run, tidy
 from kandev_operator.conformance.signing import (
@@ -58,6 +59,9 @@ def parser() -> argparse.ArgumentParser:
     add("--only", action="append", default=[], metavar="ID", help="try this one; may be repeated")
     add("--even-if-serving", action="store_true", help="use a target that serves another session")
     add("--json", action="store_true", help="results as one JSON object")
+    add("--save", type=Path, metavar="FILE", help="results for the contract's page")
+    add("--name", default="agentctl", help="with --save: what was tried")
+    add("--page", type=Path, metavar="FILE", help="make the table of a page anew; try nothing")
     add("--list", action="store_true", help="say the MUSTs and try nothing")
     return top
 
@@ -71,6 +75,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.list:
         print("\n".join(f"{m.id}  {m.area:<15} {m.sentence}" for m in musts))
         return KEPT
+    if options.page is not None:
+        text = options.page.read_text(encoding="utf-8")
+        made = page.page(text, every(), page.known())
+        options.page.write_text(made, encoding="utf-8")
+        return KEPT
     if options.url is None:
         return _cannot("a URL is needed")
     try:
@@ -78,6 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         findings = asyncio.run(_run(options, credentials, musts))
     except (Unfit, Unusable) as exc:
         return _cannot(str(exc))
+    if options.save is not None:
+        options.save.write_text(page.saved(options.name, findings), encoding="utf-8")
     if options.json:
         print(json.dumps(as_json(options.url, findings), indent=2))
     else:

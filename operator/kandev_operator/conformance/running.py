@@ -17,8 +17,10 @@ from kandev_operator.conformance import (
     checks_agent,
     checks_errors,
     checks_events,
+    checks_files,
     checks_permissions,
     checks_prompts,
+    checks_shell,
 )
 from kandev_operator.conformance.musts import (
     REGISTRY,
@@ -40,6 +42,8 @@ ROOMS: Final = (
     checks_prompts,
     checks_permissions,
     checks_events,
+    checks_files,
+    checks_shell,
 )
 """Where the checks are; importing them registers each."""
 LONGEST: Final = 180.0

@@ -10,11 +10,13 @@ import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Final, TypeVar
 
 import httpx
+from websockets.asyncio.client import ClientConnection, connect
 
 from kandev_operator.conformance.signing import Credentials
 from kandev_operator.contract import paths
@@ -95,10 +97,15 @@ class Target:
     session: str = field(default_factory=lambda: f"conformance-{uuid.uuid4().hex[:12]}")
     term: int = 1
     epoch: int = 1
+    wrap: Callable[[ClientConnection], Any] = lambda line: line
+    """Stands between a check and a WebSocket, where a test wants to."""
     _http: httpx.AsyncClient | None = None
 
     async def __aenter__(self) -> "Target":
-        limits = httpx.Limits(max_connections=200, max_keepalive_connections=20)
+        # Shorter than servers keep an idle connection: none is used at the moment of its closing.
+        limits = httpx.Limits(
+            max_connections=200, max_keepalive_connections=20, keepalive_expiry=2.0
+        )
         self._http = httpx.AsyncClient(
             base_url=self.url, timeout=20.0, transport=self.transport, limits=limits
         )
@@ -151,6 +158,14 @@ class Target:
         if answer.status >= 400:
             raise TooLate(f"{method} {path} was refused: {answer}")
         return answer
+
+    @asynccontextmanager
+    async def websocket(self, path: str, scopes: Iterable[str]) -> AsyncIterator[Any]:
+        """A socket of the target's; raises what the library raises."""
+        headers = {"Authorization": f"Bearer {self.token(scopes)}"}
+        url = "ws" + self.url.removeprefix("http") + path
+        async with connect(url, additional_headers=headers, compression=None) as line:
+            yield self.wrap(line)
 
     # ---- bodies ------------------------------------------------------------------------
 

@@ -255,3 +255,23 @@ def without(*parts: str) -> Lie:
 def late(asked: Asked) -> bool:
     """Its token has ended, if only a moment ago."""
     return bool(asked.claims().get("exp", time.time() + 1) < time.time())
+
+
+class Line:
+    """A WebSocket whose frames pass through a lie; what was typed is remembered."""
+
+    def __init__(self, real: Any, change: Callable[[bytes], bytes], typed: list[bytes]) -> None:
+        self._real, self._change, self._typed = real, change, typed
+
+    async def send(self, data: bytes) -> None:
+        self._typed.append(data.strip())
+        await self._real.send(data)
+
+    async def recv(self) -> Any:
+        frame = await self._real.recv()
+        return self._change(frame) if isinstance(frame, bytes) else frame
+
+
+def overheard(typed: list[bytes]) -> Lie:
+    """What is typed into a shell gets into the event stream."""
+    return frames(lambda frame: frame.replace(b"done", typed[-1] if typed else b"done"))

@@ -10,6 +10,7 @@ import pytest
 from integration.agentctl.harness import AUDIENCE, Sidecar
 from integration.conformance.lies import (
     Lie,
+    Line,
     Lying,
     all_powerful,
     answers,
@@ -19,6 +20,7 @@ from integration.conformance.lies import (
     forgets,
     frames,
     late,
+    overheard,
     rejects,
     says,
     takes,
@@ -75,6 +77,26 @@ def anybody_raises() -> Lie:
     return Lie(ask=ask, tell=tell)
 
 
+def without_zeros(asked: Any) -> None:
+    if asked.method == "PUT" and asked.body:
+        asked.body = asked.body.replace(b"\x00", b"")
+
+
+def recursively(asked: Any) -> None:
+    if asked.method == "DELETE":
+        asked.query += "&recursive=true"
+
+
+def asks_nothing(method: str, path: str) -> Lie:
+    """The call is answered and does nothing."""
+
+    def ask(asked: Any) -> None:
+        if asked.method == method and asked.path.startswith(path):
+            asked.method = "GET"
+
+    return Lie(ask=ask)
+
+
 def swapped(asked: Any) -> None:
     other = {"allow_once": "reject_once", "reject_once": "allow_once"}
     asked.edit(option_id=other.get(asked.json().get("option_id")))
@@ -115,6 +137,10 @@ def started(changes: str) -> Lie:
 
 
 TAKES_ANYBODY = {f"C-{n:03}": takes("unauthorized") for n in (10, 11, 15, 16, 17, 18, 19)}
+TYPED: list[bytes] = []
+"""What was typed into any shell."""
+SWALLOWED = {"C-172": lambda frame: frame.replace(b"abc", b"ab")}
+"""Bytes of a shell that are shown otherwise."""
 LIES: dict[str, Lie] = {
     **TAKES_ANYBODY,
     "C-001": fails_outright(),
@@ -194,6 +220,23 @@ LIES: dict[str, Lie] = {
     "C-122": anybody_raises(),
     "C-123": frames(lambda f: f.replace(b"event: live", b"id: j:1\nevent: live")),
     "C-130": takes("too_large"),
+    "C-140": rejects(lambda a: a.path == paths.FILES_TREE, "agent_not_running", 409),
+    "C-141": takes("precondition_required"),
+    "C-142": asks(paths.FILES_CONTENT, without_zeros),
+    "C-143": takes("precondition_failed"),
+    "C-144": takes("outside_workspace"),
+    "C-145": asks(paths.FILES_ENTRY, recursively),
+    "C-146": asks(paths.FILES_RENAME, lambda asked: asked.edit(overwrite=True)),
+    "C-147": asks(paths.FILES_CONTENT, lambda asked: asked.headers.pop("range", None)),
+    "C-148": says(paths.FILES_SEARCH, matches=[]),
+    "C-160": takes("not_a_repository"),
+    "C-161": asks(paths.GIT_COMMIT, lambda asked: asked.edit(expected_head=None)),
+    "C-170": says(paths.SHELL, shells=[]),
+    "C-171": forgets("name"),
+    "C-172": Lie(),
+    "C-173": takes("unknown_shell"),
+    "C-174": asks_nothing("DELETE", paths.SHELL),
+    "C-175": overheard(TYPED),
     "C-131": takes("too_large"),
     "C-132": fails_outright(),
 }
@@ -219,6 +262,8 @@ async def test_a_lie_is_found_out(
         async with Target(
             url, credentials, transport=transport, session=honest.session, epoch=honest.epoch
         ) as target:
+            swallow = SWALLOWED.get(id, bytes)
+            target.wrap = lambda line: Line(line, swallow, TYPED)  # type: ignore[assignment]
             finding = (await run(target, [REGISTRY[id]]))[0]
         honest.epoch = max(honest.epoch, target.epoch)
         await tidy(honest)
