@@ -50,7 +50,7 @@ SIMPLE = {
     path: {
         method: told
         for method, told in methods.items()
-        if path not in (paths.EVENTS, paths.FILES_WATCH)  # endless
+        if path not in (paths.EVENTS, paths.FILES_WATCH)  # endless: queries are tried below
     }
     for path, methods in WHOLE["paths"].items()
 }

@@ -103,9 +103,9 @@ class Lying(httpx.AsyncBaseTransport):
         url = request.url.copy_with(query=asked.query.encode() or None)
         headers = {k: v for k, v in asked.headers.items() if k != "content-length"}
         if chunked:
-            sent = httpx.Request(request.method, url, headers=headers, stream=request.stream)
+            sent = httpx.Request(asked.method, url, headers=headers, stream=request.stream)
         else:
-            sent = httpx.Request(request.method, url, headers=headers, content=asked.body)
+            sent = httpx.Request(asked.method, url, headers=headers, content=asked.body)
         sent.extensions = request.extensions
         answer = await self._real.handle_async_request(sent)
         if "text/event-stream" in answer.headers.get("content-type", ""):

@@ -43,7 +43,7 @@ def test_the_server_serves_what_the_document_says(tmp_path: Path) -> None:
     shells = Room(engine)
     served = {
         (method.lower(), route.path)
-        for route in build(engine, authenticator, None).routes  # type: ignore[arg-type]
+        for route in build(engine, authenticator, shells).routes
         if isinstance(route, Route)
         for method in (route.methods or set()) - {"HEAD"}
     }
