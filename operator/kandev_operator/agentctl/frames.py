@@ -8,7 +8,6 @@ the disk. Which events a reader gets is `stream`'s business.
 import json
 from collections import deque
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 from kandev_operator.contract.events import EventKind, cursor
@@ -73,7 +72,9 @@ class Recent:
         start = seq + 1 - self._frames[0].seq
         found: list[Frame] = []
         size = 0
-        for frame in islice(self._frames, start, start + limit):
+        # By index: a deque is quick near its ends, and most readers are near the newest.
+        for index in range(start, min(start + limit, len(self._frames))):
+            frame = self._frames[index]
             found.append(frame)
             size += len(frame.data)
             if size > BATCH_BYTES:
