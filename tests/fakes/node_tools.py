@@ -80,25 +80,26 @@ def install_node_wheel(folder: Path) -> None:
 def install_npm_package(package: str, version: str) -> Path:
     """The folder whose node_modules hold exactly this version; the second call is instant."""
     name = f"{package.replace('@', '').replace('/', '-')}-{version}"
+    return cached(name, lambda folder: fetch_npm_package(package, version, folder))
 
-    def bring(folder: Path) -> None:
-        node = find_node()
-        run(
-            *node.npm,
-            "install",
-            "--prefix",
-            str(folder),
-            "--ignore-scripts",  # none is needed, and none of them is asked
-            "--no-audit",
-            "--no-fund",
-            "--no-package-lock",
-            "--no-update-notifier",
-            "--loglevel=error",
-            f"{package}@{version}",
-            env={**os.environ, "PATH": node.path()},
-        )
 
-    return cached(name, bring)
+def fetch_npm_package(package: str, version: str, folder: Path) -> None:
+    """Bring exactly this version into the folder's node_modules."""
+    node = find_node()
+    run(
+        *node.npm,
+        "install",
+        "--prefix",
+        str(folder),
+        "--ignore-scripts",  # none is needed, and none of them is asked
+        "--no-audit",
+        "--no-fund",
+        "--no-package-lock",
+        "--no-update-notifier",
+        "--loglevel=error",
+        f"{package}@{version}",
+        env={**os.environ, "PATH": node.path()},
+    )
 
 
 def cached(name: str, bring: Callable[[Path], None]) -> Path:

@@ -30,8 +30,16 @@ runpy.run_module({_MODULE!r}, run_name="__main__", alter_sys=True)
 class RemoteAgentctl:
     """One agentctl on one state folder and one port."""
 
-    def __init__(self, folder: Path, *, port: int = 0, audience: str = "remote-one") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        port: int = 0,
+        audience: str = "remote-one",
+        options: tuple[str, ...] = (),
+    ) -> None:
         self.folder = folder
+        self.options = options
         self.audience = audience
         self.port = port or _free_port()
         self.workspace = folder / "workspace"
@@ -63,6 +71,7 @@ class RemoteAgentctl:
         module = ["-m", _MODULE] if not skew_seconds else ["-c", _SKEWED, str(skew_seconds)]
         words = ["run", "--state", self.folder / "state", "--workspace", self.workspace]
         words += ["--audience", self.audience, "--jwks", self.jwks, "--port", str(self.port)]
+        words += self.options  # of an option given twice, the last counts
         with (self.folder / "agentctl.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, *module, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from kandev_operator.agentctl import choices, recall, report, stream, workspace
+from kandev_operator.agentctl import choices, recall, report, stream, unserved, workspace
 from kandev_operator.agentctl.auth import Authenticator, Denied
 from kandev_operator.agentctl.checks import Checks, answer, read_body
 from kandev_operator.agentctl.clock import now
@@ -168,6 +168,8 @@ class Face:
     async def status(self, request: Request) -> Response:
         claims = self._checks.caller(request, Scope.READ)
         self._checks.fence(claims)
+        if self._engine.away is not None:
+            raise reject(Code.UPSTREAM_UNAVAILABLE, self._engine.away)
         shows_token = Scope.CONTROL in claims.scopes
         return answer(report.status(self._engine, shows_token=shows_token))
 
@@ -191,7 +193,10 @@ class Face:
 
 def build(engine: Engine, authenticator: Authenticator, shells: Room) -> Starlette:
     """The ASGI application."""
-    face = Face(engine, authenticator)
+    face, checks = Face(engine, authenticator), Checks(engine, authenticator)
+    rooms = unserved.routes()
+    if engine.settings.upstream is None:
+        rooms = [*workspace.routes(engine, checks), *shells.routes(checks)]
     routes = [
         Route(paths.HEALTH, face.health, methods=["GET"]),
         Route(paths.METRICS, face.metrics, methods=["GET"]),
@@ -205,9 +210,8 @@ def build(engine: Engine, authenticator: Authenticator, shells: Room) -> Starlet
         Route(paths.PERMISSIONS + "/{permission_id}", face.answer_permission, methods=["POST"]),
         Route(paths.STATUS, face.status, methods=["GET"]),
         Route(paths.EVENTS, face.events, methods=["GET"]),
-        *choices.routes(engine, Checks(engine, authenticator)),
-        *workspace.routes(engine, Checks(engine, authenticator)),
-        *shells.routes(Checks(engine, authenticator)),
+        *choices.routes(engine, checks),
+        *rooms,
     ]
     handlers: dict[Any, Callable[[Request, Exception], Any]] = {
         Denied: _denied,

@@ -15,18 +15,19 @@ from typing import Final, assert_never
 
 from kandev_operator.agentctl.clientside import TextFiles
 from kandev_operator.agentctl.clock import now
-from kandev_operator.agentctl.execution import Execution, Place
 from kandev_operator.agentctl.journal import Journal, JournalFull, JournalUnreadable
 from kandev_operator.agentctl.machine import Outcome, State, step
 from kandev_operator.agentctl.machine import effects as fx
 from kandev_operator.agentctl.machine import events as ev
-from kandev_operator.agentctl.machine.reopen import reopen
 from kandev_operator.agentctl.machine.state import Speech
 from kandev_operator.agentctl.machine.tables import ALIVE
 from kandev_operator.agentctl.owner import Ownership
 from kandev_operator.agentctl.redaction import Redactor
+from kandev_operator.agentctl.restoring import restored
+from kandev_operator.agentctl.runs import LocalRuns, Run, Runs
 from kandev_operator.agentctl.settings import Settings
 from kandev_operator.agentctl.statedir import SessionFolder, StateDir
+from kandev_operator.agentctl.timers import Timers
 from kandev_operator.contract.agent import AgentSpec
 from kandev_operator.contract.errors import Code
 from kandev_operator.contract.status import Exit, JournalState
@@ -55,11 +56,19 @@ class Engine:
     """The running heart of one agentctl."""
 
     def __init__(
-        self, settings: Settings, states: StateDir, boot_id: str, instance_id: str
+        self,
+        settings: Settings,
+        states: StateDir,
+        boot_id: str,
+        instance_id: str,
+        runs: Callable[[Settings, Redactor], Runs] = LocalRuns,
     ) -> None:
         self.settings, self.states = settings, states
         self.boot_id, self.instance_id = boot_id, instance_id
         self.redactor = Redactor()
+        self.runs = runs(settings, self.redactor)
+        self.away = "it was not asked yet" if self.runs.outlives_us else None
+        """Why nothing is known of the agent now: the place where it runs does not answer."""
         period, dead = settings.patience.owner_period, settings.dead_boot_id
         self.ownership = Ownership(states.path, boot_id, period, dead)
         self.journal: Journal | None = None
@@ -68,25 +77,21 @@ class Engine:
         self.files: TextFiles | None = None
         """What the agent may ask its client for; told by the room that serves files."""
         self.news = asyncio.Condition()
-        self.readers = 0
-        self.live_readers = 0
-        self.launches = 0
+        self.outages = self.readers = self.live_readers = self.launches = 0
         self.on_session: Callable[[], None] = lambda: None
         """Called when another session is served."""
         session_id, term = states.served()
-        self.state = State(term=term)
+        self.state = State(term=term, unprobed=self.runs.unprobed, capabilities=self.runs.unprobed)
         self._group: asyncio.TaskGroup | None = None
-        self._execution: Execution | None = None
-        self._timers: dict[tuple[ev.Timer, str], asyncio.TimerHandle] = {}
+        self._execution: Run | None = None
+        self._timers = Timers(settings.patience, self.tell)
         self._rang = asyncio.Event()
-        self._unserved = False
-        """What is served could not be written down; it is tried again."""
+        self._unserved = False  # what is served could not be written down: it is tried again
         self.closing = asyncio.Event()
-        self.ended = asyncio.Event()
-        """No execution is left."""
+        self.ended = asyncio.Event()  # no execution is left
         self.ended.set()
         if session_id is not None and states.folder(session_id).path.is_dir():
-            self._serve(session_id)
+            self._serve(session_id, may_rejoin=True)
 
     @property
     def own_pid(self) -> int:
@@ -94,11 +99,7 @@ class Engine:
 
     @property
     def agent_pid(self) -> int | None:
-        """The agent's process, while there is one."""
-        execution = self._execution
-        if execution is None or execution.process is None or execution.process.gone.is_set():
-            return None
-        return execution.process.pid
+        return None if self._execution is None else self._execution.pid
 
     # ---- which session -----------------------------------------------------------------
 
@@ -151,7 +152,7 @@ class Engine:
             self._unserved = False
         self.on_session()
 
-    def _serve(self, session_id: str) -> None:
+    def _serve(self, session_id: str, *, may_rejoin: bool = False) -> None:
         self.spec = None
         self.folder = self.states.folder(session_id)
         term = self.state.term
@@ -161,12 +162,15 @@ class Engine:
             max_pages=self.settings.journal_max_pages,
             keep=self.settings.journal_keep,
         )
-        try:
-            outcome = reopen(self.journal.load(), term=term, at=now())
-        except JournalUnreadable:
-            log.error("the journal of the session cannot be read: %s", self.journal.message)
-            outcome = Outcome(State(session_id=session_id, term=term), (), (), None)
+        living = self.runs.living(self.folder) if may_rejoin else None
+        outcome = restored(self.journal, term, living, self.runs.unprobed)
+        state = outcome.state
         self._keep(outcome)
+        if state.status in ALIVE:
+            self._execution = self.runs.rejoin(state, self.folder, self.marker_verified, self.tell)
+            self.ended.clear()
+            for act in outcome.acts:
+                self._perform(act)
 
     def configure(self, spec: AgentSpec, execution_id: str) -> bool:
         """Take a configuration for the session served; tells whether anything changed."""
@@ -268,7 +272,7 @@ class Engine:
             self._launch(act)
             return
         if isinstance(act, fx.Arm):
-            self._arm(act)
+            self._timers.arm(act)
             return
         execution = self._execution
         if execution is None or execution.execution_id != act.execution_id:
@@ -295,14 +299,15 @@ class Engine:
         assert spec is not None
         assert folder is not None
         self.launches += 1
-        place = Place(spec, folder.home, self.marker_verified, self.files)
-        execution = Execution(act.execution_id, place, self.settings, self.redactor, self.tell)
+        execution = self.runs.make(
+            act.execution_id, spec, folder, self.marker_verified, self.tell, self.files
+        )
         before = self._execution
         self._execution = execution
         self.ended.clear()
         self._group.create_task(self._run(execution, before))
 
-    async def _run(self, execution: Execution, before: Execution | None) -> None:
+    async def _run(self, execution: Run, before: Run | None) -> None:
         try:
             if before is not None:
                 await before.over.wait()  # two agents never live at once
@@ -317,47 +322,25 @@ class Engine:
             if self._execution is execution:
                 self.ended.set()
 
-    def _arm(self, act: fx.Arm) -> None:
-        patience = self.settings.patience
-        match act.timer:
-            case ev.Timer.PROBE_IDLE:
-                seconds = patience.probe_idle
-            case ev.Timer.CANCEL_GRACE:
-                seconds = patience.cancel_grace
-            case ev.Timer.FLUSH:
-                seconds = patience.flush
-            case ev.Timer.START | ev.Timer.PERMISSION:
-                seconds = act.seconds
-            case _:
-                assert_never(act.timer)
-        # One of each timer runs at a time, but every open permission request has its own.
-        place = (act.timer, act.key if act.timer is ev.Timer.PERMISSION else "")
-        if (old := self._timers.pop(place, None)) is not None:
-            old.cancel()
-
-        def ring() -> None:
-            self._timers.pop(place, None)
-            self.tell(ev.TimerFired(now(), act.timer, act.key))
-
-        self._timers[place] = asyncio.get_running_loop().call_later(seconds, ring)
-
     # ---- life --------------------------------------------------------------------------
 
     async def run(self, until: asyncio.Event) -> None:
         """Serve until told to end; then end the agent gently and close the journal."""
         async with asyncio.TaskGroup() as group:
             self._group = group
+            if self._execution is not None:
+                group.create_task(self._run(self._execution, None))
             helpers = [
                 group.create_task(self.ownership.keep(lambda: self.state.term, self._lost)),
                 group.create_task(self._announce()),
+                group.create_task(self.runs.watch(self._place_changed)),
             ]
             await until.wait()
-            self.dispatch(ev.ShutDown(now(), self.settings.patience.shutdown_grace))
+            self._end_or_leave(self.settings.patience.shutdown_grace)
             await self.ended.wait()
             for task in helpers:
                 task.cancel()
-        for timer in self._timers.values():
-            timer.cancel()
+        self._timers.cancel()
         self.ownership.release(self.state.term)
 
     def close(self) -> None:
@@ -366,8 +349,22 @@ class Engine:
             self.journal.close()
 
     def _lost(self) -> None:
-        log.error("another agentctl took this workspace over: the agent is ended")
-        self.dispatch(ev.ShutDown(now(), 2.0))
+        log.error("another agentctl took this workspace over: the agent is ended or left to it")
+        self._end_or_leave(2.0)
+
+    def _end_or_leave(self, grace: float) -> None:
+        """End the agent gently; one that outlives us goes on without."""
+        if not self.runs.outlives_us:
+            self.dispatch(ev.ShutDown(now(), grace))
+        elif self._execution is not None:
+            self._execution.leave()
+
+    def _place_changed(self, away: str | None) -> None:
+        """Readers of the stream look again, and hear from `/status` what is the matter."""
+        if away is not None and self.away is None:
+            self.outages += 1
+            self._rang.set()
+        self.away = away
 
     async def _announce(self) -> None:
         """Wake the readers of the stream, once for whatever came meanwhile."""
@@ -389,9 +386,12 @@ class Engine:
 
         `heard` is what a live reader knows of the message being spoken; other readers leave it out.
         """
+        outages = self.outages
 
         def is_news() -> bool:
-            if journal.last_seq > after or self.journal is not journal or self.closing.is_set():
+            if journal.last_seq > after or self.journal is not journal:
+                return True
+            if self.closing.is_set() or self.outages != outages:
                 return True
             return heard is not False and self.state.speech is not heard
 

@@ -80,6 +80,11 @@ class Execution:
         self._turn_ended_at = float("-inf")
 
     @property
+    def pid(self) -> int | None:
+        """The process, while there is one."""
+        return None if self.process is None or self.process.gone.is_set() else self.process.pid
+
+    @property
     def cwd(self) -> str:
         return self._place.spec.cwd or str(self._settings.workspace)
 
@@ -331,6 +336,10 @@ class Execution:
             if left > 0:
                 await asyncio.sleep(min(left, self._settings.patience.after_turn))
         await self.process.end(grace)
+
+    def leave(self) -> None:
+        """Never asked of a process that dies with us."""
+        raise AssertionError("a process of this machine is ended, not left")
 
     def kill(self) -> None:
         """No gentleness: for when agentctl itself must not wait."""

@@ -234,7 +234,25 @@ def load(db: sqlite3.Connection, session_id: str) -> Kept:
         last_turn=EndedTurn.model_validate_json(ended) if ended else None,
         turns_completed=completed,
         capabilities=Capabilities.model_validate_json(capabilities[0]) if capabilities else None,
+        unresolved=_unresolved(db, execution),
     )
+
+
+def _unresolved(db: sqlite3.Connection, execution_id: str | None) -> tuple[tuple[str, str], ...]:
+    """(permission, turn) of every request that was told as asked and never as resolved."""
+    asked: dict[str, str] = {}
+    for kind, text in db.execute(
+        "SELECT kind, data FROM events WHERE kind IN ('permission_requested', "
+        "'permission_resolved') AND execution_id = ? ORDER BY seq",
+        (execution_id,),
+    ):
+        data = json.loads(text)
+        if kind == "permission_resolved":
+            asked.pop(data["permission_id"], None)
+        else:
+            told = data["permission"]
+            asked[told["permission_id"]] = told["turn_id"] or ""
+    return tuple(asked.items())
 
 
 def _load_token(db: sqlite3.Connection) -> tuple[Token | None, tuple[str, ...]]:

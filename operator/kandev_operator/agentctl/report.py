@@ -24,7 +24,7 @@ from kandev_operator.contract.version import CONTRACT_VERSION
 
 def health(engine: Engine) -> Health:
     """From memory alone."""
-    well = engine.journal_state in (JournalState.OK, JournalState.ABSENT)
+    well = engine.journal_state in (JournalState.OK, JournalState.ABSENT) and engine.away is None
     return Health(
         status="ok" if well and engine.ownership.stranger is None else "degraded",
         instance_id=engine.instance_id,

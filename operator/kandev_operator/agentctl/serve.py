@@ -22,6 +22,8 @@ import uvicorn
 from kandev_operator.agentctl import app, orphans, sockets
 from kandev_operator.agentctl.auth import Authenticator, KeySet
 from kandev_operator.agentctl.engine import Engine
+from kandev_operator.agentctl.redaction import Redactor
+from kandev_operator.agentctl.runs import LocalRuns, Runs
 from kandev_operator.agentctl.settings import Settings
 from kandev_operator.agentctl.shell.protocol import websocket_protocol
 from kandev_operator.agentctl.shell.room import Room
@@ -112,7 +114,7 @@ def _bind(settings: Settings) -> socket.socket:
 async def _serve(settings: Settings, states: StateDir, bound: socket.socket) -> None:
     boot_id = str(uuid.uuid4())
     instance_id = settings.instance_id or states.instance_id()
-    engine = Engine(settings, states, boot_id, instance_id)
+    engine = Engine(settings, states, boot_id, instance_id, _place(settings, instance_id))
     shells = Room(engine)
     engine.on_session = shells.session_changed
     authenticator = Authenticator(KeySet(settings.jwks), settings.audience)
@@ -164,11 +166,23 @@ async def _serve(settings: Settings, states: StateDir, bound: socket.socket) -> 
         server.should_exit = True
         await serving
         reaper.cancel()
+    await engine.runs.close()
     engine.close()
     await asyncio.to_thread(_end_leftovers, settings)
     with contextlib.suppress(FileNotFoundError):
         (settings.state / "run.json").unlink()
     log.info("ended")
+
+
+def _place(settings: Settings, instance_id: str) -> Callable[[Settings, Redactor], Runs]:
+    """Where agents run: here, or on the upstream."""
+    if settings.upstream is None:
+        return LocalRuns
+    try:
+        from kandev_operator.agentctl.upstream.runs import UpstreamRuns  # late: it brings a client
+    except ModuleNotFoundError as exc:
+        sys.exit(f"--upstream needs {exc.name}: install kandev-operator[agentctl,upstream]")
+    return lambda told, redactor: UpstreamRuns(told, redactor, instance_id)
 
 
 async def _reap(engine: Engine) -> None:

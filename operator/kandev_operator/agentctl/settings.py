@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 SCROLLBACK: Final = 2 * 1024 * 1024
 
@@ -47,6 +48,15 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class Upstream:
+    """The Kandev agentctl that this one stands in front of."""
+
+    url: str
+    nonce_file: Path | None = None
+    instance: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What one agentctl process was told."""
 
@@ -66,6 +76,7 @@ class Settings:
     shell_scrollback_bytes: int = SCROLLBACK
     shell_ping_seconds: float = 20.0
     patience: Patience = Patience()
+    upstream: Upstream | None = None
 
 
 STEPS = ("install", "prepare")
@@ -82,6 +93,12 @@ PATIENCE_HELP = {
     "request": "how long a caller may take to send a request",
     "shutdown_grace": "how long the agent may take to end when agentctl ends",
 }
+
+
+UPSTREAM_HELP = (
+    "run the agent on the Kandev agentctl at this address (its control port) instead of here; "
+    "the workspace is then a folder on that machine"
+)
 
 
 def steps_help() -> dict[str, str]:
@@ -120,6 +137,11 @@ def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     option("port", 0, "port to listen on; 0 picks a free one, see run.json", type=int)
     option("instance-id", None, "who this is; without it an id is made and kept in the state")
     option("dead-boot-id", None, "an earlier agentctl on this state that is dead for certain")
+    option("upstream", None, UPSTREAM_HELP, metavar="URL")
+    words = "file with the upstream's bootstrap nonce; without it, none is asked for"
+    option("upstream-nonce-file", None, words, type=Path, metavar="FILE")
+    words = "instance of the upstream to take over; without it, agentctl makes one of its own"
+    option("upstream-instance", None, words, metavar="ID")
     levels = ("debug", "info", "warning", "error")
     option("log-level", "info", "least level that is logged", choices=levels)
     option("journal-max-pages", None, "largest size of a journal, in SQLite pages", type=int)
@@ -150,7 +172,8 @@ def _size(text: str) -> int:
 
 def read(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Settings:
     """Parse the command line of this process; exits with a message if it does not fit."""
-    told = parser(os.environ if environ is None else environ).parse_args(argv)
+    top = parser(os.environ if environ is None else environ)
+    told = top.parse_args(argv)
     waits = {name: getattr(told, f"{name}_seconds") for name in PATIENCE_HELP}
     return Settings(
         state=told.state.absolute(),
@@ -171,4 +194,21 @@ def read(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Setti
         shell_scrollback_bytes=told.shell_scrollback_bytes,
         shell_ping_seconds=told.shell_ping_seconds,
         patience=Patience(**waits),
+        upstream=_upstream(top, told),
+    )
+
+
+def _upstream(top: argparse.ArgumentParser, told: argparse.Namespace) -> Upstream | None:
+    if not told.upstream:
+        return None
+    parts = urlsplit(told.upstream)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+        top.error("--upstream is the http or https address of a Kandev agentctl's control port")
+    if not told.workspace.is_absolute():
+        top.error("--workspace is a folder on the upstream's machine: an absolute path")
+    nonce_file = told.upstream_nonce_file
+    return Upstream(
+        url=told.upstream,
+        nonce_file=nonce_file.absolute() if nonce_file else None,
+        instance=told.upstream_instance or None,
     )

@@ -83,7 +83,8 @@ class Tail:
 async def events(
     engine: Engine, journal: Journal, what: Wanted, heartbeat: float = HEARTBEAT_SECONDS
 ) -> AsyncIterator[bytes]:
-    """The stream's body. It ends when another session is served here."""
+    """The stream's body. It ends when another session is served here, and once at the beginning
+    of a time in which nothing is known of the agent: `/status` says so then."""
     engine.readers += 1
     engine.live_readers += what.live
     try:
@@ -104,7 +105,8 @@ async def _events(
     if (what.journal_id not in (None, journal.journal_id)) or ahead:
         yield _gap(journal, 1, journal.first_seq - 1)
         after = journal.first_seq - 1
-    while engine.journal is journal and not engine.closing.is_set():
+    outages = engine.outages
+    while engine.journal is journal and not engine.closing.is_set() and engine.outages == outages:
         if after < journal.first_seq - 1:
             yield _gap(journal, after + 1, journal.first_seq - 1)
             after = journal.first_seq - 1

@@ -98,6 +98,12 @@ class Code(StrEnum):
     GIT_UNREACHABLE = "git_unreachable"
     GIT_CONFIG_UNSAFE = "git_config_unsafe"
     """The repository's own configuration says where credentials would go; details: `keys`."""
+    NOT_SERVED = "not_served"
+    """This agentctl leaves that part of the contract out: one that stands in front of another has
+    no workspace of its own, hence no shell, files and git. Its capabilities say so too."""
+    UPSTREAM_UNAVAILABLE = "upstream_unavailable"
+    """This agentctl stands in front of another one, which does not answer (or not to us): nothing
+    is known of the agent now."""
     NOT_FOUND = "not_found"
     INTERNAL = "internal"
 
@@ -153,6 +159,8 @@ STATUS_OF: Final[dict[Code, int]] = {
     Code.GIT_AUTH_FAILED: 409,
     Code.GIT_UNREACHABLE: 502,
     Code.GIT_CONFIG_UNSAFE: 409,
+    Code.NOT_SERVED: 501,
+    Code.UPSTREAM_UNAVAILABLE: 503,
     Code.NOT_FOUND: 404,
     Code.INTERNAL: 500,
 }

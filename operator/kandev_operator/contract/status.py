@@ -98,6 +98,8 @@ class FailureCode(StrEnum):
     INVALID_TOKEN = "invalid_token"
     WORKSPACE_IN_USE = "workspace_in_use"
     JOURNAL_UNAVAILABLE = "journal_unavailable"
+    UPSTREAM_UNAVAILABLE = "upstream_unavailable"
+    """The agentctl behind this one did not answer, or refused; worth another try."""
     INTERRUPTED = "interrupted"
     """agentctl itself restarted in the middle; the outcome is not known, nothing runs any more."""
     SUPERSEDED = "superseded"

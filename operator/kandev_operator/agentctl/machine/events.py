@@ -249,6 +249,31 @@ class PermissionAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class PermissionWithdrawn:
+    """The request of this key waits for no answer any more; nobody here answered it."""
+
+    at: str
+    execution_id: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Silenced:
+    """A process that may well live cannot be reached: nothing is handed to it meanwhile."""
+
+    at: str
+    execution_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejoined:
+    """A process that was silent, or that outlived agentctl, can be talked to again."""
+
+    at: str
+    execution_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Exited:
     """The process is gone, and with it whatever escaped from it."""
 
@@ -296,6 +321,9 @@ Event = (
     | SettingAnswered
     | SettingFailed
     | PermissionAsked
+    | PermissionWithdrawn
+    | Silenced
+    | Rejoined
     | Exited
     | TimerFired
     | ShutDown

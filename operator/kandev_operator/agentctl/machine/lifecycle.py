@@ -35,7 +35,7 @@ from kandev_operator.agentctl.machine.events import (
     Timer,
     TimerFired,
 )
-from kandev_operator.agentctl.machine.state import NOTHING_OFFERED, UNPROBED
+from kandev_operator.agentctl.machine.state import NOTHING_OFFERED
 from kandev_operator.agentctl.machine.tables import ALIVE, Cause
 from kandev_operator.contract.errors import Code
 from kandev_operator.contract.events import EventKind
@@ -116,7 +116,7 @@ def initialize_failed(draft: Draft, event: InitializeFailed) -> None:
 def _probe_failure(draft: Draft, failure: Failure) -> None:
     same = draft.state.capabilities.profile_hash == draft.state.running_hash
     # What the same configuration answered before is still the best that is known of it.
-    base = draft.state.capabilities if same else UNPROBED
+    base = draft.state.capabilities if same else draft.state.unprobed
     _learn(draft, base.model_copy(update={"failure": failure, "probed_at": draft.at}))
 
 

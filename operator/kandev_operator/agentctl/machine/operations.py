@@ -150,6 +150,7 @@ def launch(draft: Draft, execution_id: str) -> None:
     state = draft.state
     draft.set(
         execution_id=execution_id,
+        silent=False,
         exit=None,
         probe=None,
         running_hash=state.profile_hash,

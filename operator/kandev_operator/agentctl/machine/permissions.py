@@ -16,7 +16,12 @@ from kandev_operator.agentctl.machine.effects import (
     Refused,
     Reply,
 )
-from kandev_operator.agentctl.machine.events import PermissionAsked, PermissionChosen, Timer
+from kandev_operator.agentctl.machine.events import (
+    PermissionAsked,
+    PermissionChosen,
+    PermissionWithdrawn,
+    Timer,
+)
 from kandev_operator.agentctl.machine.state import MAX_PERMISSIONS, OpenPermission
 from kandev_operator.agentctl.machine.tables import OPEN
 from kandev_operator.contract.agent import Permission, PermissionOption, PermissionPolicy
@@ -97,6 +102,14 @@ def unanswered(draft: Draft, permission_id: str) -> None:
             _answer(draft, permission, choice(permission.options, DENY), "timeout")
 
 
+def withdrawn(draft: Draft, event: PermissionWithdrawn) -> None:
+    """Whoever asked waits no more."""
+    for permission in draft.state.permissions:
+        if permission.key == event.key:
+            _close(draft, permission)
+            _resolved(draft, permission, None, "withdrawn")
+
+
 def close_all(draft: Draft, why: str) -> None:
     """Close what is open: cancelled, or the turn or process it belongs to is over."""
     for permission in draft.state.permissions:
@@ -116,6 +129,10 @@ def _answer(draft: Draft, permission: OpenPermission, option_id: str | None, by:
     execution_id = draft.state.execution_id
     if execution_id is not None:
         draft.acts.append(AnswerPermission(execution_id, permission.key, option_id))
+    _resolved(draft, permission, option_id, by)
+
+
+def _resolved(draft: Draft, permission: OpenPermission, option_id: str | None, by: str) -> None:
     draft.emit(
         EventKind.PERMISSION_RESOLVED,
         {

@@ -131,8 +131,12 @@ class State:
     running_permission_timeout: float | None = None
 
     execution_id: str | None = None
+    silent: bool = False
+    """Its process cannot be reached now: prompts wait in the queue."""
     exit: Exit | None = None
     capabilities: Capabilities = UNPROBED
+    unprobed: Capabilities = UNPROBED
+    """What is known where no agent was asked."""
     wish: Wish | None = None
     probe: str | None = None
     """A probe of a new configuration waits for the old process to go; its execution id."""

@@ -30,22 +30,28 @@ from kandev_operator.agentctl.machine.effects import (
 from kandev_operator.agentctl.machine.state import State
 from kandev_operator.contract.errors import Code
 
-OfAnExecution = (
+OfItsLife = (
     ev.Initialized
     | ev.InitializeFailed
     | ev.Opened
     | ev.OpenFailed
-    | ev.UpdateCame
+    | ev.StreamBroken
+    | ev.Silenced
+    | ev.Rejoined
+    | ev.Exited
+)
+OfItsTurns = (
+    ev.UpdateCame
     | ev.FaultSeen
     | ev.TerminalEnded
-    | ev.StreamBroken
     | ev.TurnAnswered
     | ev.TurnFailed
     | ev.SettingAnswered
     | ev.SettingFailed
     | ev.PermissionAsked
-    | ev.Exited
+    | ev.PermissionWithdrawn
 )
+OfAnExecution = OfItsLife | OfItsTurns
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,37 +80,14 @@ def step(state: State, event: ev.Event) -> Outcome:
     return Outcome(draft.state, tuple(draft.stores), tuple(draft.acts), reply)
 
 
-_OfTheConversation = (
-    ev.UpdateCame
-    | ev.FaultSeen
-    | ev.TerminalEnded
-    | ev.TurnAnswered
-    | ev.TurnFailed
-    | ev.SettingAnswered
-    | ev.SettingFailed
-    | ev.PermissionAsked
-)
-
-
 def _of_an_execution(draft: Draft, event: OfAnExecution) -> None:
-    match event:
-        case ev.Initialized():
-            lifecycle.initialized(draft, event)
-        case ev.InitializeFailed():
-            lifecycle.initialize_failed(draft, event)
-        case ev.Opened():
-            lifecycle.opened(draft, event)
-        case ev.OpenFailed():
-            lifecycle.open_failed(draft, event)
-        case ev.StreamBroken():
-            lifecycle.stream_broken(draft, event)
-        case ev.Exited():
-            lifecycle.exited(draft, event)
-        case _:
-            _of_the_conversation(draft, event)
+    if isinstance(event, OfItsTurns):
+        _of_its_turns(draft, event)
+    else:
+        _of_its_life(draft, event)
 
 
-def _of_the_conversation(draft: Draft, event: _OfTheConversation) -> None:
+def _of_its_turns(draft: Draft, event: OfItsTurns) -> None:
     match event:
         case ev.UpdateCame():
             updates.came(draft, event)
@@ -123,6 +106,31 @@ def _of_the_conversation(draft: Draft, event: _OfTheConversation) -> None:
         case ev.PermissionAsked():
             turns.arrived(draft)
             permissions.asked(draft, event)
+        case ev.PermissionWithdrawn():
+            permissions.withdrawn(draft, event)
+        case _:
+            assert_never(event)
+
+
+def _of_its_life(draft: Draft, event: OfItsLife) -> None:
+    match event:
+        case ev.Initialized():
+            lifecycle.initialized(draft, event)
+        case ev.InitializeFailed():
+            lifecycle.initialize_failed(draft, event)
+        case ev.Opened():
+            lifecycle.opened(draft, event)
+        case ev.OpenFailed():
+            lifecycle.open_failed(draft, event)
+        case ev.StreamBroken():
+            lifecycle.stream_broken(draft, event)
+        case ev.Silenced():
+            draft.set(silent=True)
+        case ev.Rejoined():
+            draft.set(silent=False)
+            turns.pump(draft)
+        case ev.Exited():
+            lifecycle.exited(draft, event)
         case _:
             assert_never(event)
 

@@ -108,6 +108,8 @@ def pump(draft: Draft) -> None:
         return
     if state.execution_id is None or state.opened_token is None or state.shutting_down:
         return
+    if state.silent:
+        return
     prompt = state.queue[0]
     turn = Turn(
         turn_id=f"{state.execution_id}-t{state.turns_begun + 1}",
