@@ -4,6 +4,7 @@
 said by the models; a call that is added here is documented, checked and fuzzed from then on.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from kandev_operator.contract import paths, shell
@@ -136,7 +137,14 @@ CORE: Final = (
         answer=PermissionTaken,
         codes=(*OF_A_BODY, Code.UNKNOWN_PERMISSION, Code.NOT_FOUND),
     ),
-    Route("get", paths.STATUS, "Everything there is to know.", Scope.READ, answer=StatusReport),
+    Route(
+        "get",
+        paths.STATUS,
+        "Everything there is to know.",
+        Scope.READ,
+        answer=StatusReport,
+        codes=(Code.UPSTREAM_UNAVAILABLE,),
+    ),
     Route(
         "get",
         paths.EVENTS,
@@ -216,4 +224,9 @@ SHELL: Final = (
         codes=(Code.UNKNOWN_SHELL,),
     ),
 )
-ROUTES: Final[tuple[Route, ...]] = (*CORE, *CONVERSATION, *WORKSPACE, *SHELL)
+_ROOMS: Final = tuple(
+    replace(route, codes=(*route.codes, Code.NOT_SERVED)) for route in (*WORKSPACE, *SHELL)
+)
+"""An agentctl in front of another one has no workspace of its own."""
+
+ROUTES: Final[tuple[Route, ...]] = (*CORE, *CONVERSATION, *_ROOMS)
