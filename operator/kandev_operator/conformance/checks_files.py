@@ -24,19 +24,26 @@ _FILES: Final = (Scope.FILES,)
 _NEW: Final = {"If-None-Match": "*"}
 
 
+def served(answer: Answer) -> Answer:
+    """The answer, unless the target leaves this room out, as one without a workspace may."""
+    if answer.code() == Code.NOT_SERVED:
+        raise NotApplicable("the target says that it does not serve this")
+    return answer
+
+
 async def call(target: Target, method: str, path: str, body: object = None) -> Answer:
-    return await target.call(method, path, body, scopes=_FILES)
+    return served(await target.call(method, path, body, scopes=_FILES))
 
 
 async def write(target: Target, path: str, content: bytes, headers: dict[str, str]) -> Answer:
     where = f"{paths.FILES_CONTENT}?path={quote(path)}"
     token = target.token(_FILES)
-    return await target.send("PUT", where, content=content, headers=headers, token=token)
+    return served(await target.send("PUT", where, content=content, headers=headers, token=token))
 
 
 async def read(target: Target, path: str, headers: dict[str, str] | None = None) -> Answer:
     where = f"{paths.FILES_CONTENT}?path={quote(path)}"
-    return await target.send("GET", where, headers=headers, token=target.token(_FILES))
+    return served(await target.send("GET", where, headers=headers, token=target.token(_FILES)))
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ from typing import Final
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from kandev_operator.conformance.checks_access import refused
+from kandev_operator.conformance.checks_files import served
 from kandev_operator.conformance.musts import Broken, must, need
 from kandev_operator.conformance.target import Target
 from kandev_operator.contract import paths
@@ -22,7 +23,7 @@ _SHELL: Final = (Scope.SHELL,)
 async def made(target: Target, **more: object) -> ShellAnswer:
     """A shell that runs `cat`, unless told otherwise."""
     body = {"name": f"conformance-{uuid.uuid4().hex[:8]}", "command": ["cat"], **more}
-    answer = await target.call("POST", paths.SHELL, body, scopes=_SHELL)
+    answer = served(await target.call("POST", paths.SHELL, body, scopes=_SHELL))
     need(answer.status in (200, 201), f"the shell: {answer}")
     told = answer.fits(ShellAnswer)
     need(told.created == (answer.status == 201), f"created {told.created} with {answer.status}")
@@ -103,7 +104,7 @@ async def viewer(target: Target) -> str:
 async def unknown(target: Target) -> str:
     await target.configured()
     answer = await target.call("GET", f"{paths.SHELL}/no-such-shell", scopes=_SHELL)
-    return refused(answer, Code.UNKNOWN_SHELL)
+    return refused(served(answer), Code.UNKNOWN_SHELL)
 
 
 @must("C-174", SHELL, "DELETE ends a shell; its end is told with a reason.")
