@@ -154,8 +154,10 @@ async def test_a_suspended_session_has_no_pod_and_comes_back(pods: PodScene) -> 
     await part.patch(operatingMode="Suspended")
     await part.wait(lambda s: condition(s, "Suspended").get("status") == "True", "suspended")
     await until(lambda: not pods.pods(part), "the pod is gone")
-    rests = await pods.executor_becomes(executor, lambda s: s.get("state") == "stopped", "at rest")
-    assert condition(rests, "Ready")["reason"] == "Idle"
+    rests = await pods.executor_becomes(
+        executor, lambda s: condition(s, "Ready").get("reason") == "Idle", "at rest"
+    )
+    assert rests["state"] == "stopped"
     assert "sessionRef" not in rests
     status = part.status
     assert "executorRef" not in status

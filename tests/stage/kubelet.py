@@ -7,29 +7,31 @@ restarts, back-off, eviction. It plays the garbage collector for pods too. A tes
 evicted, its memory exceeded, its node fall silent. It knows nothing of what the operator wants.
 """
 
-import contextlib
 import json
-import os
 import random
-import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from kandev_operator.core.pods import layout
-from stage.reader import Reader
+from stage.podparts import (
+    OWN,
+    Body,
+    Container,
+    Hand,
+    Pod,
+    is_healthy,
+    now,
+    row,
+    signal_to,
+    status_of,
+)
+from stage.podvolumes import Volumes
 
-Body = dict[str, Any]
-OWN: Final = "kandev.dev/executor-uid"
-PORT: Final = layout.PORT
 MERGE: Final = "application/strategic-merge-patch+json"
 TICK: Final = 0.05
 BACK_OFF: Final = (0.0, 1.0, 2.0, 4.0)
@@ -37,92 +39,7 @@ BACK_OFF: Final = (0.0, 1.0, 2.0, 4.0)
 _SILENT = 40
 
 
-def now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-class Hand(Reader):
-    """Reads and writes as the administrator, over one connection."""
-
-    def get(self, path: str) -> Body:
-        """As a kubelet reads: an API server that is busy is asked again later."""
-        status, body = self._ask(path)
-        if status in (429, 500, 503):
-            raise OSError(f"GET {path}: {status}")
-        if status == 404:
-            raise LookupError(path)
-        assert status == 200, f"GET {path}: {status} {body[:500]!r}"
-        found: Body = json.loads(body)
-        return found
-
-    def send(
-        self, method: str, path: str, body: Any = None, content: str = "application/json"
-    ) -> tuple[int, Body]:
-        """One request; its code and answer."""
-        data = None if body is None else json.dumps(body).encode()
-        headers = {**self._headers, "Content-Type": content}
-        self._connection.request(method, path, data, headers)
-        answer = self._connection.getresponse()
-        told = answer.read()
-        return answer.status, json.loads(told) if told else {}
-
-
-@dataclass
-class Container:
-    """One container of a pod, as this node keeps it."""
-
-    spec: Body
-    process: subprocess.Popen[bytes] | None = None
-    state: Body = field(default_factory=lambda: {"waiting": {"reason": "PodInitializing"}})
-    last: Body | None = None
-    restarts: int = 0
-    starts_at: float = 0.0
-    began: str = ""
-    ready: bool = False
-    oom: bool = False
-
-    @property
-    def name(self) -> str:
-        return str(self.spec["name"])
-
-    @property
-    def is_running(self) -> bool:
-        return "running" in self.state
-
-    @property
-    def has_ended(self) -> bool:
-        return "terminated" in self.state
-
-
-@dataclass
-class Pod:
-    """One pod on this node."""
-
-    body: Body
-    address: str
-    folder: Path
-    inits: list[Container]
-    containers: list[Container]
-    conditions: dict[str, Body] = field(default_factory=dict)
-    told: str = ""
-    ends_at: float | None = None
-    over: Body | None = None
-    """phase, reason and message, once it has failed."""
-
-    @property
-    def uid(self) -> str:
-        return str(self.body["metadata"]["uid"])
-
-    @property
-    def name(self) -> str:
-        return str(self.body["metadata"]["name"])
-
-    @property
-    def agent(self) -> Container:
-        return next(each for each in self.containers if each.name == "agent")
-
-
-class Kubelet:
+class Kubelet(Volumes):
     """The node of one namespace. `with` starts and ends it."""
 
     def __init__(
@@ -197,12 +114,12 @@ class Kubelet:
         """The kernel kills the agent's container for its memory."""
         with self._lock:
             pod.agent.oom = True
-            _signal(pod.agent, signal.SIGKILL)
+            signal_to(pod.agent, signal.SIGKILL)
 
     def kill(self, pod: Pod) -> None:
         """The container's first process is killed from outside."""
         with self._lock:
-            _signal(pod.agent, signal.SIGKILL)
+            signal_to(pod.agent, signal.SIGKILL)
 
     def fall_silent(self) -> None:
         """The kubelet dies or is cut off, and after a while the cluster says so."""
@@ -276,26 +193,14 @@ class Kubelet:
             return
         why = self.schedules(body) or self._lacks_a_claim(body)
         if why:
-            row = _row("PodScheduled", "False", "Unschedulable", why)
+            refused = row("PodScheduled", "False", "Unschedulable", why)
             known = (body.get("status") or {}).get("conditions") or []
             if not any(each.get("message") == why for each in known):
-                self._patch(name, {"conditions": [row]})
+                self._patch(name, {"conditions": [refused]})
             return
         target = {"apiVersion": "v1", "kind": "Node", "name": self.node}
         binding = {"metadata": {"name": name}, "target": target}
         self._hand.send("POST", f"{self._base}/pods/{name}/binding", binding)
-
-    def _lacks_a_claim(self, body: Body) -> str:
-        for volume in body["spec"].get("volumes") or ():
-            claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-            if claim and not self._claim(claim):
-                return f'persistentvolumeclaim "{claim}" not found'
-        return ""
-
-    def _claim(self, name: str) -> Body | None:
-        with contextlib.suppress(LookupError):
-            return self._hand.get(f"{self._base}/persistentvolumeclaims/{name}")
-        return None
 
     def _take_in(self, body: Body) -> Pod:
         self._number += 1
@@ -334,7 +239,7 @@ class Kubelet:
         for container in pod.containers:
             if not container.is_running:
                 self._begin(pod, container)
-        pod.agent.ready = pod.agent.is_running and _is_healthy(pod.address)
+        pod.agent.ready = pod.agent.is_running and is_healthy(pod.address)
 
     def _begin(self, pod: Pod, container: Container) -> None:
         if time.monotonic() < container.starts_at:
@@ -366,59 +271,6 @@ class Kubelet:
                 )
         container.state = {"running": {"startedAt": container.began}}
 
-    def _program(self, words: list[str]) -> list[str]:
-        """agentctl without the C library that its image brings; the image's own entry point is
-        this repository's."""
-        loader = len(layout.AGENTCTL) - 1
-        if words[:loader] == [*layout.AGENTCTL[:loader]]:
-            return words[loader:]
-        if words[0] == "install":
-            return [sys.executable, "-m", "kandev_operator.agentctl", *words]
-        return words
-
-    def _told(self, pod: Pod, container: Container, text: str) -> str:
-        """A text of the pod with its paths as they are on this machine."""
-        if text == "--host=0.0.0.0":
-            return f"--host={pod.address}"
-        mounts = {
-            each["mountPath"]: str(self._volume(pod, each["name"]))
-            for each in container.spec.get("volumeMounts") or ()
-        }
-        paths = "|".join(re.escape(each) for each in sorted(mounts, key=len, reverse=True))
-        return re.sub(rf"(?<![\w/.-])({paths})(?![\w.-])", lambda found: mounts[found[0]], text)
-
-    def _volume(self, pod: Pod, name: str) -> Path:
-        volume = next(each for each in pod.body["spec"]["volumes"] if each["name"] == name)
-        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-        if claim is None:
-            return pod.folder / "volumes" / name
-        return self.folder / "claims" / claim
-
-    def _mounts(self, pod: Pod) -> bool:
-        """Make the folders of all volumes; False while something to mount is missing."""
-        for volume in pod.body["spec"]["volumes"]:
-            place = self._volume(pod, volume["name"])
-            place.mkdir(parents=True, exist_ok=True)
-            for kind, key, plural in (
-                ("configMap", "name", "configmaps"),
-                ("secret", "secretName", "secrets"),
-            ):
-                name = (volume.get(kind) or {}).get(key)
-                if name and not any(place.iterdir()) and not self._fill(place, plural, name):
-                    self._event(pod, f'{plural} "{name}" not found')
-                    return False
-        return True
-
-    def _fill(self, place: Path, plural: str, name: str) -> bool:
-        try:
-            found = self._hand.get(f"{self._base}/{plural}/{name}")
-        except LookupError:
-            return False
-        for key, value in (found.get("data") or {}).items():
-            data = value.encode() if plural == "configmaps" else _decoded(value)
-            (place / key).write_bytes(data)
-        return True
-
     def _event(self, pod: Pod, message: str) -> None:
         if self._tick % _SILENT:
             return
@@ -433,19 +285,6 @@ class Kubelet:
             "lastTimestamp": now(),
         }
         self._hand.send("POST", f"{self._base}/events", event)
-
-    def _environment(self, pod: Pod, container: Container) -> dict[str, str]:
-        out = {"PATH": os.environ["PATH"]}
-        for variable in container.spec.get("env") or ():
-            ref = (variable.get("valueFrom") or {}).get("secretKeyRef")
-            if ref is None:
-                out[variable["name"]] = self._told(pod, container, variable.get("value", ""))
-                continue
-            with contextlib.suppress(LookupError):
-                data = self._hand.get(f"{self._base}/secrets/{ref['name']}").get("data") or {}
-                if ref["key"] in data:
-                    out[variable["name"]] = _decoded(data[ref["key"]]).decode()
-        return out
 
     def _reap(self, pod: Pod, container: Container) -> None:
         process = container.process
@@ -483,12 +322,12 @@ class Kubelet:
             grace = pod.body["metadata"].get("deletionGracePeriodSeconds") or 0
             pod.ends_at = time.monotonic() + min(grace, 20)
             for container in running:
-                _signal(container, signal.SIGTERM)
+                signal_to(container, signal.SIGTERM)
         if running and time.monotonic() < pod.ends_at:
             self._tell(pod)
             return
         for container in running:
-            _signal(container, signal.SIGKILL)
+            signal_to(container, signal.SIGKILL)
             assert container.process is not None
             container.process.wait(10)
             self._reap(pod, container)
@@ -506,7 +345,7 @@ class Kubelet:
         for container in (*pod.inits, *pod.containers):
             if container.process is None:
                 continue
-            _signal(container, number)
+            signal_to(container, number)
             container.process.wait(10)
             self._reap(pod, container)
 
@@ -523,8 +362,8 @@ class Kubelet:
             "podIP": pod.address,
             "podIPs": [{"ip": pod.address}],
             "startTime": pod.body["metadata"]["creationTimestamp"],
-            "initContainerStatuses": [_status(each) for each in pod.inits],
-            "containerStatuses": [_status(each) for each in pod.containers],
+            "initContainerStatuses": [status_of(each) for each in pod.inits],
+            "containerStatuses": [status_of(each) for each in pod.containers],
             **(pod.over or {}),
         }
         self._condition(pod, "Ready", ready)
@@ -539,7 +378,7 @@ class Kubelet:
     def _condition(self, pod: Pod, type_: str, holds: bool) -> None:
         word = str(holds)
         if pod.conditions.get(type_, {}).get("status") != word:
-            pod.conditions[type_] = _row(type_, word)
+            pod.conditions[type_] = row(type_, word)
 
     def _patch(self, name: str, status: Body) -> None:
         path = f"{self._base}/pods/{name}/status"
@@ -548,48 +387,6 @@ class Kubelet:
             self.errors.append(f"PATCH {path}: {code} {answer.get('message')}")
 
     def _say_ready(self, hand: Hand, word: str) -> None:
-        rows = [_row("Ready", word, "KubeletReady" if word == "True" else "NodeStatusUnknown")]
+        rows = [row("Ready", word, "KubeletReady" if word == "True" else "NodeStatusUnknown")]
         path = f"/api/v1/nodes/{self.node}/status"
         hand.send("PATCH", path, {"status": {"conditions": rows}}, MERGE)
-
-
-def _row(type_: str, word: str, reason: str = "", message: str = "") -> Body:
-    row = {"type": type_, "status": word, "lastTransitionTime": now()}
-    return {**row, **({"reason": reason} if reason else {}), "message": message}
-
-
-def _status(container: Container) -> Body:
-    own: Body = {
-        "name": container.name,
-        "image": container.spec["image"],
-        "imageID": "",
-        "ready": container.ready or (container.is_running and container.name != "agent"),
-        "restartCount": container.restarts,
-        "state": container.state,
-    }
-    return {**own, "lastState": {"terminated": container.last}} if container.last else own
-
-
-def _signal(container: Container, number: signal.Signals) -> None:
-    if container.process is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(container.process.pid, number)
-
-
-def _is_healthy(address: str) -> bool:
-    import http.client
-
-    connection = http.client.HTTPConnection(address, PORT, timeout=2)
-    try:
-        connection.request("GET", "/health")
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
-
-
-def _decoded(text: str) -> bytes:
-    import base64
-
-    return base64.b64decode(text)

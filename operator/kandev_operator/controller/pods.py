@@ -63,7 +63,7 @@ class PodEyes:
         well = probe.answer in (Answer.WELL, Answer.NOT_TRIED)
         steady = pod is not None and pod.is_live and well
         claim: Look[Any] | None = None
-        if session is not None and not (pod is not None and pod.is_live):
+        if session is not None and not (pod is not None and pod.can_be_asked):
             claim = await self._w.lookups.claim(namespace, claim_name(session))
         unknown = Unreadable("nobody asked")
         return PodsSeen(

@@ -103,6 +103,9 @@ def _alive(o: ExecutorObserved, session: TaskSession, pod: PodSeen, now: datetim
         said = "The pod is another session's; it is removed first."
         return Life(ExecutorState.STARTING, executorstatus.unknown(said), (removal(pod),), fields)
     if not pod.has_started and o.executor.status.boot_id is None:
+        if isinstance(o.pods.claim, Missing):  # it would wait for files that nobody brings
+            gone, remove = _no_files(session), (removal(pod),)
+            return Life(ExecutorState.ERROR, gone, remove, fields, requeue=LOOK_AGAIN)
         other = _of_another_shape(o, session, pod)
         if other is not None:
             return replace(other, fields={**fields, **other.fields})
@@ -311,8 +314,7 @@ def _make(
             return waiting
     claim = o.pods.claim
     if isinstance(claim, Missing) or (isinstance(claim, Found) and claim.value.is_deleting):
-        said = f"The claim {claim_name(session)} with the session's files does not exist."
-        missing = Health(FALSE, WorkspaceReadyReason.WORKSPACE_MISSING, said, is_error=True)
+        missing = _no_files(session)
         return Life(ExecutorState.ERROR, missing, fields=NO_ADDRESS, requeue=LOOK_AGAIN)
     wanted = _wanted(o, session)
     if wanted is None:
@@ -331,6 +333,11 @@ def _make(
         fields,
         requeue=LOOK_AGAIN,
     )
+
+
+def _no_files(session: TaskSession) -> Health:
+    said = f"The claim {claim_name(session)} with the session's files does not exist."
+    return Health(FALSE, WorkspaceReadyReason.WORKSPACE_MISSING, said, is_error=True)
 
 
 def _wanted(o: ExecutorObserved, session: TaskSession) -> Wanted | None:
