@@ -16,10 +16,9 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from kandev_operator.contract import paths
-from kandev_operator.contract.claims import Scope
 from kandev_operator.contract.errors import STATUS_OF, ErrorBody
 from kandev_operator.contract.route import Parameter, Route
-from kandev_operator.contract.routes import OF_EVERY_CALL, OF_THE_WORKSPACE, ROUTES
+from kandev_operator.contract.routes import OF_EVERY_CALL, ROUTES
 from kandev_operator.contract.version import CONTRACT_VERSION
 
 Json = dict[str, Any]
@@ -99,8 +98,6 @@ def _good(route: Route) -> Json:
 
 def _refusals(route: Route) -> Json:
     codes = (*OF_EVERY_CALL, *route.codes) if route.scope is not None else route.codes
-    if route.scope in (Scope.FILES, Scope.SHELL):
-        codes = (*codes, *OF_THE_WORKSPACE)
     by_status: dict[int, list[str]] = {}
     for code in codes:
         by_status.setdefault(STATUS_OF[code], []).append(code.value)

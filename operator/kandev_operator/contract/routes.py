@@ -37,8 +37,6 @@ OF_EVERY_CALL: Final = (
     Code.STALE_EPOCH,
     Code.SESSION_CONFLICT,
 )
-OF_THE_WORKSPACE: Final = (Code.NOT_SERVED,)
-"""Of every call of scope files or shell."""
 OF_THE_JOURNAL: Final = (Code.JOURNAL_UNAVAILABLE, Code.JOURNAL_FULL)
 
 
