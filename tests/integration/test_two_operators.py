@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from cluster.controlplane import ControlPlane
-from kandev_operator.clients.agentctl import AgentctlClient, open_session
+from kandev_operator.clients.agentctl import AgentctlClient
+from kandev_operator.clients.agentctl_line import open_session
 from kandev_operator.clients.errors import Refused
 from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.signing import read_signing_key

@@ -13,7 +13,8 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from kandev_operator.clients.agentctl import AgentctlClient, open_session
+from kandev_operator.clients.agentctl import AgentctlClient
+from kandev_operator.clients.agentctl_line import open_session
 from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.resources import EXECUTORS, TASK_SESSIONS
 from kandev_operator.clients.signing import read_signing_key

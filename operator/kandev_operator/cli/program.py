@@ -29,7 +29,7 @@ from kandev_operator.cli.faults import Fault
 from kandev_operator.cli.reach import DirectReach
 from kandev_operator.cli.screen import Screen
 from kandev_operator.clients import errors
-from kandev_operator.clients.agentctl import open_session
+from kandev_operator.clients.agentctl_line import open_session
 from kandev_operator.clients.kube import Kube
 
 FIELD_MANAGER: Final = "kubectl-kandev"

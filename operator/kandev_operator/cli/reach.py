@@ -22,7 +22,8 @@ from kandev_operator.cli import troubles
 from kandev_operator.cli.cluster import Cluster
 from kandev_operator.cli.faults import Fault, Refusal
 from kandev_operator.clients import errors
-from kandev_operator.clients.agentctl import DIRECT, AgentctlClient, Route
+from kandev_operator.clients.agentctl import AgentctlClient
+from kandev_operator.clients.agentctl_line import DIRECT, Route
 from kandev_operator.clients.signing import read_signing_key
 from kandev_operator.clients.tokens import Minter
 from kandev_operator.contract.claims import Scope

@@ -10,25 +10,29 @@ Nothing is remembered between calls, so a client may be made for one pass and dr
 aiohttp session belongs to the caller.
 """
 
-import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from io import BytesIO
-from typing import Final, Protocol, TypeVar
+from typing import Final
 from urllib.parse import quote
 
 import aiohttp
-from yarl import URL
 
 from kandev_operator.clients.agentctl_answers import (
     as_refusal,
-    parse,
     parse_event,
     parse_identified,
     parse_permissions,
 )
-from kandev_operator.clients.errors import Malformed, TimedOut, Unreachable
+from kandev_operator.clients.agentctl_line import (
+    DEFAULT_LIMITS,
+    DIRECT,
+    AgentctlLine,
+    Limits,
+    Mint,
+    Route,
+    words_of,
+)
+from kandev_operator.clients.errors import Malformed, Unreachable
 from kandev_operator.clients.shell import HEARTBEAT, MAX_INCOMING, ShellConnection
 from kandev_operator.clients.sse import Parser, StreamTooLong
 from kandev_operator.contract import paths
@@ -51,63 +55,10 @@ from kandev_operator.contract.shell import ShellAnswer, ShellList, ShellReport, 
 from kandev_operator.contract.status import Capabilities, Health, Operation, StatusReport
 from kandev_operator.contract.wire import Wire
 
-AUTHORIZATION: Final = "Authorization"
-_MISSED_HEARTBEATS: Final = 3
 _ATTENTION: Final = (Scope.READ, Scope.CONTROL)
 
-Body = TypeVar("Body", bound=Wire)
-OuterHeaders = Callable[[], Awaitable[Mapping[str, str]]]
 
-
-class Mint(Protocol):
-    """Makes the token for one call: for this executor and session, with these scopes."""
-
-    def __call__(self, *scopes: Scope) -> str: ...
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How long a call may take, in seconds, and how much an answer may hold, in bytes."""
-
-    connect: float = 2.0
-    total: float = 5.0
-    silence: float = _MISSED_HEARTBEATS * paths.HEARTBEAT_SECONDS
-    """An event stream that says nothing for this long is dead."""
-    body: int = paths.MAX_BODY_BYTES
-
-
-@dataclass(frozen=True)
-class Route:
-    """How to get to an agentctl, where it is not simply its own URL.
-
-    `ssl_context` brings a CA bundle. Through the API server's pod proxy, which takes the
-    Authorization header for itself, `outer_headers` says who we are to the API server and the
-    token travels in a header of its own.
-    """
-
-    ssl_context: ssl.SSLContext | None = None
-    outer_headers: OuterHeaders | None = None
-    token_header: str = AUTHORIZATION
-
-
-DIRECT: Final = Route()
-_DEFAULT_LIMITS: Final = Limits()
-
-
-def open_session() -> aiohttp.ClientSession:
-    """A session fit for thousands of agentctls at once. Close it when the program ends.
-
-    No cookies, no proxy or netrc from the environment: peers are addressed directly and are
-    told nothing but their own token. Idle connections are kept longer than probes are apart.
-    """
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30.0, ttl_dns_cache=60),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        trust_env=False,
-    )
-
-
-class AgentctlClient:
+class AgentctlClient(AgentctlLine):
     """The agentctl at one URL. `instance_id` pins which one has to answer there."""
 
     def __init__(
@@ -118,14 +69,10 @@ class AgentctlClient:
         instance_id: str | None = None,
         *,
         route: Route = DIRECT,
-        limits: Limits = _DEFAULT_LIMITS,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        self._session = session
-        self._base = url.rstrip("/")
-        self._mint = mint
+        super().__init__(session, url, mint, route=route, limits=limits)
         self._pinned = instance_id
-        self._route = route
-        self._limits = limits
 
     async def health(self) -> Health:
         """Ask whether it is there. Needs no token."""
@@ -226,7 +173,7 @@ class AgentctlClient:
         except aiohttp.WSServerHandshakeError as error:
             failure = as_refusal(call, error.status, b"")
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
-            failure = Unreachable(call, _words(error))
+            failure = Unreachable(call, words_of(error))
         else:
             async with socket:
                 yield ShellConnection(call, socket, lambda: self._mint(Scope.SHELL))
@@ -257,124 +204,6 @@ class AgentctlClient:
                     if (event := parse_event(call, message.data)) is not None:
                         yield event
 
-    async def exchange(
-        self,
-        method: str,
-        path: str,
-        scopes: tuple[Scope, ...],
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        data: bytes | None = None,
-        seconds: float | None = None,
-    ) -> tuple[Mapping[str, str], bytes]:
-        """One call whose body or answer is not JSON, or that takes longer; headers and body."""
-        total = self._limits.total if seconds is None else seconds
-        limits = aiohttp.ClientTimeout(total=total, sock_connect=self._limits.connect)
-        async with self._open(
-            method, path, scopes, limits, query=query, headers=headers, request=data
-        ) as response:
-            return response.headers, await self._body(f"{method} {path}", response)
-
-    async def _read(
-        self,
-        method: str,
-        path: str,
-        scopes: tuple[Scope, ...],
-        model: type[Body],
-        request: Wire | None = None,
-    ) -> Body:
-        call, body = await self._ask(method, path, scopes, request)
-        return parse(call, model, body)
-
-    async def _ask(
-        self,
-        method: str,
-        path: str,
-        scopes: tuple[Scope, ...],
-        request: Wire | None = None,
-    ) -> tuple[str, bytes]:
-        limits = aiohttp.ClientTimeout(total=self._limits.total, sock_connect=self._limits.connect)
-        async with self._open(method, path, scopes, limits, request=request) as response:
-            return f"{method} {path}", await self._body(f"{method} {path}", response)
-
-    @asynccontextmanager
-    async def _open(
-        self,
-        method: str,
-        path: str,
-        scopes: tuple[Scope, ...],
-        limits: aiohttp.ClientTimeout,
-        *,
-        request: Wire | bytes | None = None,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request; within, its good answer can be read. All failures get their type."""
-        call = f"{method} {path}"
-        url = self._url(call, path)
-        sent = {**(headers or {}), **await self._headers(scopes)}
-        data = BytesIO(request) if isinstance(request, bytes) else None
-        if isinstance(request, Wire):
-            sent["Content-Type"] = "application/json"
-            data = BytesIO(request.model_dump_json(exclude_none=True).encode())
-        try:
-            async with self._session.request(
-                method,
-                url,
-                params={key: value for key, value in (query or {}).items() if value},
-                data=data,
-                headers=sent,
-                timeout=limits,
-                allow_redirects=False,
-                ssl=self._route.ssl_context or True,
-            ) as response:
-                if response.status >= 300:
-                    raise as_refusal(call, response.status, await self._body(call, response))
-                yield response
-                return
-        except aiohttp.ConnectionTimeoutError:
-            failure: Unreachable | TimedOut = Unreachable(call, "no connection in time")
-        except TimeoutError:
-            failure = TimedOut(
-                call, "it went silent" if limits.total is None else "no answer in time"
-            )
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            # Not chained: aiohttp's errors carry the request with its headers.
-            failure = Unreachable(call, _words(error))
-        raise failure
-
-    def _url(self, call: str, path: str) -> URL:
-        try:
-            url = URL(self._base + path, encoded=True)
-            usable = url.scheme in ("http", "https") and url.host and url.user is None
-        except ValueError:
-            usable = False
-        if not usable:
-            raise Unreachable(call, "its address is not a plain http or https URL")
-        return url
-
-    async def _headers(self, scopes: tuple[Scope, ...]) -> dict[str, str]:
-        # Identity only: a small compressed body could unpack to any size.
-        headers = {"Accept-Encoding": "identity"}
-        if self._route.outer_headers is not None:
-            headers.update(await self._route.outer_headers())
-        if scopes:
-            token = self._mint(*scopes)
-            plain = self._route.token_header == AUTHORIZATION
-            headers[self._route.token_header] = f"Bearer {token}" if plain else token
-        return headers
-
-    async def _body(self, call: str, response: aiohttp.ClientResponse) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        async for chunk in response.content.iter_any():
-            size += len(chunk)
-            if size > self._limits.body:
-                raise Malformed(call, f"an answer of more than {self._limits.body} bytes")
-            parts.append(chunk)
-        return b"".join(parts)
-
 
 class _SessionOnly(Wire):
     """The body of a call that names nothing but the session."""
@@ -384,9 +213,3 @@ class _SessionOnly(Wire):
 
 def _shell_path(shell_id: str) -> str:
     return f"{paths.SHELL}/{quote(shell_id, safe='')}"
-
-
-def _words(error: Exception) -> str:
-    """What aiohttp says went wrong; for errors that could quote a header only their name."""
-    quotable = isinstance(error, aiohttp.ClientOSError | OSError | aiohttp.ServerDisconnectedError)
-    return f"{error}" if quotable and str(error) else type(error).__name__

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from kandev_operator.api import group
-from kandev_operator.clients.agentctl import open_session
+from kandev_operator.clients.agentctl_line import open_session
 from kandev_operator.clients.credentials import find_source
 from kandev_operator.clients.errors import ClientError
 from kandev_operator.clients.kube import Kube

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from kandev_operator.api.executor import Executor
-from kandev_operator.clients.agentctl import DIRECT, AgentctlClient, Mint, Route
+from kandev_operator.clients.agentctl import AgentctlClient
+from kandev_operator.clients.agentctl_line import DIRECT, Mint, Route
 from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.tokens import Minter
 from kandev_operator.contract.claims import Scope

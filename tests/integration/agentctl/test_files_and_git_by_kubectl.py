@@ -21,7 +21,8 @@ from kandev_operator.cli.options import parse
 from kandev_operator.cli.program import carry_out
 from kandev_operator.cli.reach import Line
 from kandev_operator.cli.screen import Screen
-from kandev_operator.clients.agentctl import AgentctlClient, open_session
+from kandev_operator.clients.agentctl import AgentctlClient
+from kandev_operator.clients.agentctl_line import open_session
 from kandev_operator.contract.claims import Scope
 from unit.cli.bodies import executor_body, session_body
 

@@ -16,7 +16,8 @@ import aiohttp
 import pytest
 
 from kandev_operator.clients import errors
-from kandev_operator.clients.agentctl import AgentctlClient, Limits, open_session
+from kandev_operator.clients.agentctl import AgentctlClient
+from kandev_operator.clients.agentctl_line import Limits, open_session
 from kandev_operator.clients.local import LocalHost, LocalProcess
 from kandev_operator.clients.tokens import Minter, SigningKey, jwks
 from kandev_operator.contract.agent import AgentSpec, PromptRequest, StartRequest, StopRequest

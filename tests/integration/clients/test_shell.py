@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from integration.agentctl.harness import Keys, Sidecar
-from kandev_operator.clients.agentctl import AgentctlClient, open_session
+from kandev_operator.clients.agentctl import AgentctlClient
+from kandev_operator.clients.agentctl_line import open_session
 from kandev_operator.clients.errors import Refused, Unauthenticated, Unreachable
 from kandev_operator.clients.shell import ShellConnection
 from kandev_operator.contract.claims import Scope

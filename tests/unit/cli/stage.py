@@ -21,7 +21,7 @@ from kandev_operator.cli.faults import Fault
 from kandev_operator.cli.follow import Pace
 from kandev_operator.cli.program import carry_out, desk_for
 from kandev_operator.cli.screen import Screen
-from kandev_operator.clients.agentctl import open_session
+from kandev_operator.clients.agentctl_line import open_session
 from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.signing import SECRET_NAME
 from kandev_operator.clients.tokens import SigningKey

@@ -10,7 +10,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from kandev_operator.clients.agentctl import AgentctlClient, Limits, open_session
+from kandev_operator.clients.agentctl import AgentctlClient
+from kandev_operator.clients.agentctl_line import Limits, open_session
 from kandev_operator.clients.kube import Kube
 from kandev_operator.contract.claims import Scope
 from unit.clients.wire import SECRET_TOKEN, TOKEN, kubeconfig

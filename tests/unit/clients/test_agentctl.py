@@ -10,7 +10,8 @@ import pytest
 from aiohttp import web
 
 from kandev_operator.clients import errors
-from kandev_operator.clients.agentctl import AgentctlClient, Limits, Route
+from kandev_operator.clients.agentctl import AgentctlClient
+from kandev_operator.clients.agentctl_line import Limits, Route
 from kandev_operator.contract.agent import (
     AgentSpec,
     PermissionAnswer,

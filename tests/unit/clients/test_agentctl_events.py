@@ -10,7 +10,8 @@ import pytest
 from aiohttp import web
 
 from kandev_operator.clients import errors
-from kandev_operator.clients.agentctl import AgentctlClient, Limits
+from kandev_operator.clients.agentctl import AgentctlClient
+from kandev_operator.clients.agentctl_line import Limits
 from kandev_operator.contract.claims import Scope
 from kandev_operator.contract.events import EventKind
 from unit.clients.wire import unsigned
