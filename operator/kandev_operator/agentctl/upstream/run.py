@@ -34,6 +34,8 @@ Json = dict[str, Any]
 LOOK_SECONDS: Final = 5.0
 """How often the process is looked at; an exit is usually told by an event before that."""
 STDERR_SECONDS: Final = 3.0
+LAST_WORDS: Final = 0.3
+"""What a process said before it died may be told after its death."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,7 @@ class UpstreamRun:
         )
 
     async def _tell_exit(self) -> None:
+        await asyncio.sleep(LAST_WORDS)
         seen = self._last_seen
         code, signal = (seen.exit_code, _signal(seen.exit_error)) if seen else (None, None)
         told = Exit(
