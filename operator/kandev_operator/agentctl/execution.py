@@ -10,10 +10,10 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kandev_operator.agentctl import orphans
 from kandev_operator.agentctl.clientside import ClientSide, TextFiles
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kandev_operator.agentctl.bridge import Bridge
 
 log = logging.getLogger("kandev.agentctl")
+Told = TypeVar("Told")
 
 EXIT_PATIENCE = 2.0
 """A connection that closed: how long the process may take to be gone, too."""
@@ -236,22 +237,27 @@ class Execution:
         process, bridge = self.process, self._bridge
         if process is None or bridge is None:
             return
+        late = f"the conversation was not open within {act.timeout:g} s"
+        got = await self._in_time(process, self._opening(bridge).open(act), act.timeout, late)
+        if isinstance(got, Failure):
+            self._tell(ev.OpenFailed(now(), self.execution_id, act.operation_id, got))
+        elif got is not None:
+            self._tell(ev.Opened(now(), self.execution_id, act.operation_id, *got))
+
+    async def _in_time(
+        self, process: AgentProcess, asked: Awaitable[Told], limit: float, late: str
+    ) -> Told | Failure | None:
+        """What the agent answers, or why it does not. None: its line is cut, which is told."""
         try:
-            async with asyncio.timeout(act.timeout):
-                method, token, answer = await self._opening(bridge).open(act)
+            async with asyncio.timeout(limit):
+                return await asked
         except TimeoutError:
-            message = f"the conversation was not open within {act.timeout:g} s"
-            failure = Failure(code=FailureCode.TIMED_OUT, message=message)
+            return Failure(code=FailureCode.TIMED_OUT, message=late)
         except Fault as fault:
-            failure = fault.failure
+            return fault.failure
         except ConnectionError:
             await self._connection_lost(process)
-            return
-        else:
-            told = ev.Opened(now(), self.execution_id, act.operation_id, method, token, answer)
-            self._tell(told)
-            return
-        self._tell(ev.OpenFailed(now(), self.execution_id, act.operation_id, failure))
+            return None
 
     # ---- turns -------------------------------------------------------------------------
 
@@ -293,21 +299,13 @@ class Execution:
         if process is None or bridge is None:
             return
         limit = self._settings.patience.choice
-        try:
-            async with asyncio.timeout(limit):
-                answer = await bridge.choose(act.method, act.token, act.params)
-        except TimeoutError:
-            message = f"{act.method} was not answered within {limit:g} s"
-            failure = Failure(code=FailureCode.TIMED_OUT, message=message)
-        except Fault as fault:
-            failure = fault.failure
-        except ConnectionError:
-            await self._connection_lost(process)
-            return
-        else:
-            self._tell(ev.SettingAnswered(now(), self.execution_id, act.operation_id, answer))
-            return
-        self._tell(ev.SettingFailed(now(), self.execution_id, act.operation_id, failure))
+        late = f"{act.method} was not answered within {limit:g} s"
+        asked = bridge.choose(act.method, act.token, act.params)
+        got = await self._in_time(process, asked, limit, late)
+        if isinstance(got, Failure):
+            self._tell(ev.SettingFailed(now(), self.execution_id, act.operation_id, got))
+        elif got is not None:
+            self._tell(ev.SettingAnswered(now(), self.execution_id, act.operation_id, got))
 
     def answer(self, act: fx.AnswerPermission) -> None:
         if self._bridge is not None:

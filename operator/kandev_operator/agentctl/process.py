@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from kandev_operator.agentctl import orphans
+from kandev_operator.agentctl import exits, orphans
 from kandev_operator.contract.paths import MAX_TEXT_CHARS
 
 TAIL_BYTES: Final = 16 * 1024
@@ -200,18 +200,11 @@ class AgentProcess:
 
     @property
     def exit_code(self) -> int | None:
-        code = self._popen.returncode
-        return code if code is not None and code >= 0 else None
+        return exits.code_of(self._popen.returncode)
 
     @property
     def exit_signal(self) -> str | None:
-        code = self._popen.returncode
-        if code is None or code >= 0:
-            return None
-        try:
-            return signal.Signals(-code).name
-        except ValueError:
-            return str(-code)
+        return exits.signal_of(self._popen.returncode)
 
     async def end(self, grace: float) -> None:
         """Close stdin, wait, TERM the group, wait, KILL."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kandev_operator.agentctl import orphans
+from kandev_operator.agentctl import exits, orphans
 
 MAX_TERMINALS: Final = 32
 DEFAULT_OUTPUT: Final = 256 * 1024
@@ -91,7 +91,7 @@ class Terminal:
         if code is None or code >= 0:
             self.ended = Ended(code, None)
         else:
-            self.ended = Ended(None, _name(-code))
+            self.ended = Ended(None, exits.name_of(-code))
         self._gone.set()
         self._on_end(self)
 
@@ -211,10 +211,3 @@ def _popen(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> "subprocess
         start_new_session=True,
         preexec_fn=orphans.die_with_parent(os.getpid()),
     )
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)

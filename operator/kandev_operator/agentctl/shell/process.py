@@ -17,7 +17,7 @@ import termios
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from kandev_operator.agentctl import orphans
+from kandev_operator.agentctl import exits, orphans
 from kandev_operator.agentctl.shell.viewers import Size
 
 READ_BYTES: Final = 16 * 1024
@@ -164,18 +164,11 @@ class PtyProcess:
 
     @property
     def exit_code(self) -> int | None:
-        code = self._popen.returncode
-        return code if code is not None and code >= 0 else None
+        return exits.code_of(self._popen.returncode)
 
     @property
     def exit_signal(self) -> str | None:
-        code = self._popen.returncode
-        if code is None or code >= 0:
-            return None
-        try:
-            return signal.Signals(-code).name
-        except ValueError:
-            return str(-code)
+        return exits.signal_of(self._popen.returncode)
 
     def hang_up(self) -> None:
         """What a terminal does whose window is closed: to everybody in the foreground, and to the
