@@ -132,7 +132,8 @@ def test_who_comes_back_gets_exactly_what_was_missed(own: Sidecar) -> None:
         whole = seen + bytes(again.seen)
     with viewing(own, shell["shell_id"]) as late:
         late.sees("done")
-        assert bytes(late.seen) == whole[: len(late.seen)]
+        both = min(len(late.seen), len(whole))  # the shell's next prompt may have come to one only
+        assert bytes(late.seen[:both]) == whole[:both]
     numbers = [int(n) for n in re.findall(rb"line-(\d+)\r", whole)]
     assert numbers == list(range(1, 201)), "each line once, in order"
     assert not [told for told in again.told if told["type"] == "gap"]
