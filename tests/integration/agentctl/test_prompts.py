@@ -177,12 +177,12 @@ def test_a_crash_in_the_turn_keeps_the_half_answer_in_the_journal(sidecar: Sidec
 
 def test_cancel_ends_the_turn_and_the_next_prompt_goes_on(sidecar: Sidecar) -> None:
     opened(sidecar, "--tick", "0.05")
-    assert sidecar.call("POST", "/api/v1/cancel") == {"turn_id": None}
+    assert sidecar.call("POST", "/api/v1/cancel") == {"turn_id": None, "fate": None}
     first = sidecar.prompt("slow 100")["prompt_id"]
     second = sidecar.prompt("then this")["prompt_id"]
     eventually(lambda: sidecar.fate(first) == "delivered")
     turn = sidecar.status()["turn"]
-    assert sidecar.call("POST", "/api/v1/cancel") == {"turn_id": turn["turn_id"]}
+    assert sidecar.call("POST", "/api/v1/cancel") == {"turn_id": turn["turn_id"], "fate": None}
     sidecar.turn_end(second)
     outcomes = [e["data"]["turn"]["outcome"] for e in sidecar.events() if e["kind"] == "turn_ended"]
     assert outcomes == ["cancelled", "completed"]
