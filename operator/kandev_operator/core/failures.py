@@ -44,6 +44,7 @@ _TABLE: Final[dict[str, tuple[str, Handling]]] = {
     "journal_unavailable": (WorkspaceReadyReason.JOURNAL_UNREADABLE, Handling.RETRY),
     "interrupted": (AgentReadyReason.INTERRUPTED, Handling.RETRY),
     "superseded": (AgentReadyReason.SUPERSEDED, Handling.RETRY),
+    "upstream_unavailable": (AgentReadyReason.RESUME_FAILED, Handling.RETRY),
 }
 
 _OF_A_START: Final[dict[str, str]] = {

@@ -35,6 +35,7 @@ MEANING = {
     "journal_unavailable": ("JournalUnreadable", "JournalUnreadable", "retry"),
     "interrupted": ("Interrupted", "Interrupted", "retry"),
     "superseded": ("Superseded", "Superseded", "retry"),
+    "upstream_unavailable": ("ResumeFailed", "StartFailed", "retry"),
 }
 """Reason of a resume, reason of a start, and how it is handled."""
 
