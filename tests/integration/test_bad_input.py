@@ -121,13 +121,15 @@ async def test_local_executors_only_where_the_operator_allows_them(scene: Scene)
 
 
 async def test_a_runtime_of_a_later_version_is_refused_in_clear_words(scene: Scene) -> None:
-    part = scene.part("pod")
-    executor = {"template": {"spec": {"runtime": "Pod", "pod": {}}}}
-    pod = session("pod", task="pod", profile="pod", executor=executor)
-    await scene.apply(task("pod"), profile("pod", part.command(), image="example/agent:1"), pod)
+    part = scene.part("docker")
+    docker = {"runtime": "LocalDocker", "localDocker": {"image": "example/agent:1"}}
+    late = session(
+        "docker", task="docker", profile="docker", executor={"template": {"spec": docker}}
+    )
+    await scene.apply(task("docker"), profile("docker", part.command()), late)
     status = await part.failed("NotAllowed")
-    assert "runtime Pod" in status["errorMessage"]
-    assert "LocalStandalone or Remote" in status["errorMessage"]
+    assert "runtime LocalDocker" in status["errorMessage"]
+    assert "Pod, LocalStandalone or Remote" in status["errorMessage"]
 
 
 @pytest.mark.parametrize(

@@ -284,7 +284,13 @@ def test_by_hand_it_runs_until_interrupted(temporary_root: Path) -> None:
     command = [sys.executable, "-m", "cluster.controlplane", "up"]
     environment = os.environ | {"PYTHONPATH": str(TESTS)}
     with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A test run in the background ignores it, and would hand that down.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdout is not None
         kubeconfig = Path(process.stdout.readline().strip())
