@@ -66,6 +66,20 @@ async def test_a_folder_follows_its_session_and_not_the_executor(
     place.wait_idle("rival")
 
 
+def test_a_session_that_has_finished_leaves_its_folder_to_the_next(
+    place: Namespace, operator: OperatorProcess
+) -> None:
+    """Its executor is there still, and older."""
+    folder = place.worktree("mine")
+    place.apply(profile(), task(), session("s", folder))
+    made = place.wait_idle("s")["executorRef"]["name"]
+    place.patch("tasksession", "s", {"spec": {"operatingMode": "Finished"}})
+    place.wait_state("s", "COMPLETED")
+    place.apply(session("next", folder))
+    place.wait_idle("next")
+    assert place.get("executor", made)["status"].get("sessionRef") is None
+
+
 def in_use(status: Body) -> bool:
     return condition(status, "Ready").get("reason") == "WorkspaceInUse"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from kandev_operator import __version__
-from kandev_operator.cli import commands, shelloptions, workspaceoptions
+from kandev_operator.cli import commands, intermixed, shelloptions, workspaceoptions
 from kandev_operator.cli.commands import OPERATOR_NAMESPACE, Command, Where
 
 PROG: Final = "kubectl kandev"
@@ -83,7 +83,9 @@ def build() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"kubectl-kandev {__version__}")
     _cluster_options(parser)
-    adding = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    adding = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", parser_class=intermixed.Parser
+    )
     _conversation(adding)
     _wishes(adding)
     _permissions(adding)

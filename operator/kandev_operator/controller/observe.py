@@ -233,21 +233,34 @@ class Observer:
             kept = [each for each in keepers if _is_in(each, other)]
             keepers = [each for each in keepers if each not in kept]
             uid = other.metadata.uid
-            if uid == meta.uid:
-                continue
             path = other.spec.local_standalone.worktree_path if other.spec.local_standalone else ""
+            holds = self._w.local.lives(namespace, path, uid)
+            if uid == meta.uid or (self._is_done(other) and not holds):
+                continue
             found.append(
                 Rival(
                     name=name,
                     namespace=namespace,
                     uid=uid,
                     created=other.metadata.creation_timestamp or "",
-                    holds=self._w.local.lives(namespace, path, uid),
+                    holds=holds,
                     keeps=bool(kept),
                 )
             )
         found += [_homeless(session) for session in keepers]
         return tuple(sorted(found, key=lambda rival: (rival.created, rival.uid)))
+
+    def _is_done(self, executor: Executor) -> bool:
+        """It was made for a session that has come to its end: nothing will run in it again."""
+        owner = owner_of(executor)
+        if owner is None:
+            return False
+        look: Look[TaskSession] = self._model(
+            TaskSession, group.TASK_SESSION, executor.metadata.namespace, owner.name
+        )
+        if not isinstance(look, Found) or look.value.metadata.uid != owner.uid:
+            return False
+        return not _goes_on(look.value)
 
     def _keepers(self, worktree: str) -> list[TaskSession]:
         """Sessions that go on, and whose files are there."""

@@ -62,6 +62,21 @@ def test_a_command_line_is_read(argv: list[str], command: Command) -> None:
     assert parse(argv, {}) == (Where(), command)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("shell --name tests demo -- make -k test", "shell demo --name tests -- make -k test"),
+        ("git diff --staged demo src", "git diff demo --staged src"),
+        ("git log -l 1 demo src", "git log demo -l 1 src"),
+        ("files ls --depth 2 demo src", "files ls demo --depth 2 src"),
+        ("files put --overwrite demo a f", "files put demo a --overwrite f"),
+        ("prompt --id 7 demo -- --help", "prompt demo --id 7 -- --help"),
+    ],
+)
+def test_options_may_stand_anywhere(before: str, after: str) -> None:
+    assert parse(after.split(), {}) == parse(before.split(), {})
+
+
 def test_every_command_is_among_them() -> None:
     assert {type(command) for _, command in EVERY} == set(commands.Command.__args__)
 

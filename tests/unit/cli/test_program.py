@@ -243,3 +243,33 @@ def test_an_interruption_is_no_traceback() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_a_request_to_end_is_no_traceback() -> None:
+    code = (
+        "import asyncio, sys; from kandev_operator.cli import __main__ as it, program\n"
+        "async def run(where, command, screen):\n"
+        "    asyncio.current_task().cancel()\n"
+        "    await asyncio.sleep(60)\n"
+        "program.run = run\n"
+        "sys.exit(it.main(['why', 'demo']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (143, b"", b"")
+
+
+def test_an_output_that_is_full_is_told(tmp_path: Path) -> None:
+    code = (
+        "import sys; from kandev_operator.cli import __main__ as it, program\n"
+        "async def run(where, command, screen):\n"
+        "    for _ in range(1000): screen.say('x' * 100)\n"
+        "    return 0\n"
+        "program.run = run\n"
+        "sys.exit(it.main(['why', 'demo']))"
+    )
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"error: the output cannot be written: No space left on device\n"
