@@ -109,6 +109,14 @@ def steps_help() -> dict[str, str]:
     }
 
 
+class _Help(argparse.ArgumentDefaultsHelpFormatter):
+    """Tells defaults, where there is one."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        has_none = action.required or action.default is None
+        return action.help if has_none else super()._get_help_string(action)
+
+
 def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     """The command line; defaults and required options follow the environment."""
     top = argparse.ArgumentParser(
@@ -121,7 +129,8 @@ def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     run = commands.add_parser(
         "run",
         help="serve until SIGTERM",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=_Help,
+        epilog="Each option may also come from the environment: KANDEV_STATE for --state.",
     )
 
     def option(name: str, default: object, words: str, **kwargs: Any) -> None:
