@@ -9,6 +9,9 @@ from pathlib import Path
 from kandev_operator.core.pods import layout
 from stage.podparts import Body, Container, Hand, Pod, decoded
 
+OURS = (str(Path(__file__).resolve().parents[2]), sys.prefix)
+"""This checkout, and the interpreter with all that is installed in it."""
+
 
 class Volumes:
     """The part of a node that mounts. Claims are kept by name, all else with the pod."""
@@ -40,7 +43,12 @@ class Volumes:
             for each in container.spec.get("volumeMounts") or ()
         }
         paths = "|".join(re.escape(each) for each in sorted(mounts, key=len, reverse=True))
-        return re.sub(rf"(?<![\w/.-])({paths})(?![\w.-])", lambda found: mounts[found[0]], text)
+
+        def here(found: re.Match[str]) -> str:
+            # Programs of this machine may lie below a path that the pod has a volume for.
+            return found[0] if text.startswith(OURS, found.start()) else mounts[found[0]]
+
+        return re.sub(rf"(?<![\w/.-])({paths})(?![\w.-])", here, text)
 
     def _volume(self, pod: Pod, name: str) -> Path:
         volume = next(each for each in pod.body["spec"]["volumes"] if each["name"] == name)
