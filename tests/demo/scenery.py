@@ -71,9 +71,10 @@ class Scenery:
         tools.mkdir()
         kubectl = tools / "kubectl"
         binary = self.cluster.kubectl_command
-        kubectl.write_text(f'#!/bin/sh\nexec "{binary}" "$@"\n')
-        if binary.name != "kubectl":
-            kubectl.write_text(f'#!/bin/sh\nexec "{binary}" kubectl "$@"\n')
+        # What it learns of the demo's cluster is of no use to anybody later.
+        learns = f'export KUBECACHEDIR="{tools}/kubectl-cache"'
+        named = "" if binary.name == "kubectl" else " kubectl"
+        kubectl.write_text(f'#!/bin/sh\n{learns}\nexec "{binary}"{named} "$@"\n')
         kubectl.chmod(0o755)
 
     def install_crds(self) -> None:
