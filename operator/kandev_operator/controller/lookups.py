@@ -51,8 +51,10 @@ class Lookups:
         seen = ClaimSeen.from_body(body)
         self._keep(("claim", namespace, seen.name), Found(seen))
 
-    async def node(self, name: str) -> Look[NodeSeen]:
-        """A node."""
+    async def node(self, name: str, *, fresh: bool = False) -> Look[NodeSeen]:
+        """A node; as it is now, where a second agent may be let in by what is seen."""
+        if fresh:
+            self._kept.pop(("node", name), None)
         return await self._read(
             ("node", name),
             lambda: self._kube.get(NODES, None, name, timeout=_TIMEOUT),

@@ -65,10 +65,13 @@ class PodEyes:
         claim: Look[Any] | None = None
         if session is not None and not (pod is not None and pod.can_be_asked):
             claim = await self._w.lookups.claim(namespace, claim_name(session))
+        is_lost = pod is None or not pod.is_live
         unknown = Unreadable("nobody asked")
         return PodsSeen(
             pods=pods,
-            node=await self._w.lookups.node(node) if node and not steady else unknown,
+            node=await self._w.lookups.node(node, fresh=is_lost)
+            if node and not steady
+            else unknown,
             claim=claim,
             events=await self._w.lookups.warning(namespace, pod.uid, fresh=pod.is_over)
             if pod is not None and _is_unexplained(pod)

@@ -276,7 +276,8 @@ def _pod_lost(
             reason=AgentReadyReason.AGENT_EXITED if cut_off else AgentReadyReason.AGENT_NOT_RUNNING,
             message=f"{why.message} The agent comes back when a resume is asked for.",
             state=SessionState.ERROR if cut_off else _calm(o),
-            stalled=cut_off,
+            # An error stays one until somebody deals with it.
+            stalled=cut_off or o.session.status.state == SessionState.ERROR,
             agent_running=False,
         )
     gone = agentctl is not None and agentctl.status == "False"
