@@ -53,22 +53,20 @@ class Lookups:
 
     async def node(self, name: str, *, fresh: bool = False) -> Look[NodeSeen]:
         """A node; as it is now, where a second agent may be let in by what is seen."""
-        if fresh:
-            self._kept.pop(("node", name), None)
         return await self._read(
             ("node", name),
             lambda: self._kube.get(NODES, None, name, timeout=_TIMEOUT),
             NodeSeen.from_body,
+            fresh=fresh,
         )
 
     async def warning(self, namespace: str, pod_uid: str, *, fresh: bool = False) -> str:
         """The newest warning that somebody posted about a pod; empty when there is none."""
-        if fresh:
-            self._kept.pop(("warning", namespace, pod_uid), None)
         look = await self._read(
             ("warning", namespace, pod_uid),
             lambda: self._warnings(namespace, pod_uid),
             _newest,
+            fresh=fresh,
         )
         return look.value if isinstance(look, Found) else ""
 
@@ -113,9 +111,11 @@ class Lookups:
         place: tuple[str, ...],
         ask: Callable[[], Awaitable[dict[str, Any]]],
         read: Callable[[dict[str, Any]], T],
+        *,
+        fresh: bool = False,
     ) -> Look[T]:
         at, known = self._kept.get(place, (float("-inf"), None))
-        if known is not None and self._clock() - at < KEPT_SECONDS:
+        if not fresh and known is not None and self._clock() - at < KEPT_SECONDS:
             look: Look[T] = known
             return look
         try:
