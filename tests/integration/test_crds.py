@@ -43,6 +43,7 @@ SESSION: Body = {
 PROFILE: Body = {"command": ["agent"]}
 TASK: Body = {"title": "Some work"}
 REMOTE: Body = {"runtime": "Remote", "remote": {"url": "https://far.example.com"}}
+LOCAL: Body = {"runtime": "LocalStandalone", "localStandalone": {"worktreePath": "/trees/one"}}
 DOCKER: Body = {"runtime": "LocalDocker"}
 
 
@@ -171,6 +172,11 @@ CHANGES: dict[str, tuple[Body, Body, str | None]] = {
         SESSION,
         {"executor": {"template": {"spec": REMOTE | {"pod": None}}}},
         "runtime is immutable",
+    ),
+    "another folder in the template": (
+        SESSION | {"executor": {"template": {"spec": LOCAL}}},
+        {"executor": {"template": {"spec": {"localStandalone": {"worktreePath": "/other"}}}}},
+        "change the Executor that was made from it",
     ),
     "another content of the template": (
         SESSION,

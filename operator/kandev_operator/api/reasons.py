@@ -46,7 +46,7 @@ class AgentReadyReason(Word):
     STOPPING = "Stopping", "The agent is being stopped gently."
     NOT_STARTED = "NotStarted", "No agent was started yet; `Ready` says what that waits for."
     AGENT_NOT_RUNNING = "AgentNotRunning", "The agent is gone and has not been asked back yet."
-    AGENT_EXITED = "AgentExited", "The agent's process ended by itself; its last words are given."
+    AGENT_EXITED = "AgentExited", "The agent's process ended by itself, or was killed."
     INTERRUPTED = "Interrupted", "A turn was cut off when the agent died; it is not repeated."
     AUTHENTICATION_REQUIRED = (
         "AuthenticationRequired",
@@ -85,7 +85,11 @@ class ResumableReason(Word):
         "SessionNotFound",
         "The agent definitely has no conversation of this token any more.",
     )
-    HISTORY_LOST = "HistoryLost", "The agent answered with another conversation than was asked for."
+    HISTORY_LOST = (
+        "HistoryLost",
+        "This conversation is a new one: the agent no longer had what was said before.",
+    )
+    FINISHED = "Finished", "The session has come to its end; its conversation is not resumed."
 
 
 class ExecutorReadyReason(Word):
@@ -169,7 +173,7 @@ class WorkspaceReadyReason(Word):
     CHECKING = "Checking", "The volume exists; nobody has looked at its marker yet."
     WORKSPACE_UNKNOWN = "WorkspaceUnknown", "Nobody can be asked about the files at present."
     WORKSPACE_MISSING = "WorkspaceMissing", "The claim or the files on it are gone."
-    WORKSPACE_IN_USE = "WorkspaceInUse", "Another agentctl is alive on the same files."
+    WORKSPACE_IN_USE = "WorkspaceInUse", "The files are another session's, or another agentctl's."
     FOREIGN_WORKSPACE = "ForeignWorkspace", "The files carry the marker of another session."
     WORKTREE_MISSING = "WorktreeMissing", "The folder in `worktreePath` does not exist."
     CLONE_FAILED = "CloneFailed", "A repository cannot be cloned; git's words follow."

@@ -60,6 +60,17 @@ class ResumeFailure(Word):
     )
 
 
+def _kept_as_made(block: str) -> dict[str, str]:
+    """Only a pod follows its template: a change that would do nothing is refused."""
+    old, new = f"oldSelf.template.spec.{block}", f"self.template.spec.{block}"
+    return rule(
+        f"!has(self.template) || !has(oldSelf.template) || !has({old}) || !has({new}) || "
+        f"{old} == {new}",
+        f"executor.template.spec.{block} is immutable: change the Executor that was made from it, "
+        "or make a new session",
+    )
+
+
 class ExecutorChoice(Model):
     """Where the agent runs: an executor that exists, or one to be made."""
 
@@ -73,6 +84,7 @@ class ExecutorChoice(Model):
                 "!has(self.ref) || !has(oldSelf.ref) || self.ref.name == oldSelf.ref.name",
                 "executor.ref is immutable",
             ),
+            *(_kept_as_made(block) for block in ("localStandalone", "remote")),
         )
     }
     one_of = ("ref", "template")
@@ -85,7 +97,7 @@ class ExecutorChoice(Model):
     template: ExecutorTemplate | None = Field(
         default=None,
         description="An Executor to make for this session alone; it is deleted with the session. "
-        "Changes take effect at its next pod.",
+        "Changes of a pod take effect at its next pod; where and what it is else is immutable.",
     )
 
 
@@ -212,7 +224,9 @@ class ResumeOptions(Model):
         default=120,
         ge=1,
         le=86400,
-        description="How long one resume may take before it has failed with ResumeTimedOut.",
+        description="How long the agent may take to open its conversation: a resume has failed "
+        "with ResumeTimedOut then. A new one has lifecycle.startTimeoutSeconds at most, where that "
+        "is less, and fails with StartTimedOut.",
     )
     max_attempts: int = Field(
         default=3,

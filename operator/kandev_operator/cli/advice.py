@@ -79,7 +79,8 @@ UNDRAIN = Step(
     """kubectl patch executor {executor}{ns} --type merge -p '{{"spec":{{"drain":false}}}}'""",
 )
 WHO_IS_IN = Step(
-    "See who is in the executor; suspend or finish that session to make room:",
+    "See who is in the executor; finish or delete that session to make room (suspending it does "
+    "so only where the executor is a pod):",
     "kubectl get executor {executor}{ns}",
 )
 TASK = Step("See which Tasks there are, and apply the one that is named:", "kubectl get tasks{ns}")

@@ -11,7 +11,7 @@ from typing import Final
 
 from kandev_operator.api import group
 from kandev_operator.api.profile import AgentProfile
-from kandev_operator.api.session import OperatingMode, ResumePolicy, SessionState
+from kandev_operator.api.session import IntentKind, OperatingMode, ResumePolicy, SessionState
 from kandev_operator.api.timestamps import rfc3339
 from kandev_operator.cli.clock import ahead
 from kandev_operator.cli.seen import Seen, after, read_moment
@@ -227,6 +227,8 @@ def _opening(seen: Seen) -> str:
     """The agent has been, or is being, asked. It could be asked when its executor was ready."""
     status, spec = seen.session.status, seen.session.spec
     seconds = spec.resume.timeout_seconds
+    if status.intent is None or status.intent.kind != IntentKind.RESUME:
+        seconds = min(seconds, spec.lifecycle.start_timeout_seconds)
     there = seen.condition("ExecutorReady")
     asked = [status.intent.at if status.intent else None]
     asked += [there.last_transition_time if there is not None and there.is_true else None]

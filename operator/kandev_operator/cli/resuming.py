@@ -207,7 +207,12 @@ class _Watching:
             return OutOfTime(f"{said}; the operator is still at it", self._told, why)
         lease = f"kubectl get lease {LEASE_NAME} -n {self._desk.operator_namespace}"
         seen = caution(self._leader, now()) or f"See that an operator runs and leads: {lease}"
-        return OutOfTime(f"{said}; no operator has dealt with the wish", seen, why)
+        where = f" -n {self._desk.cluster.namespace}"
+        back = (
+            "The wish stays on the session, and the next operator does it. To take it back: "
+            f"kubectl annotate tasksession {name}{where} {self._wish.annotation}-"
+        )
+        return OutOfTime(f"{said}; no operator has dealt with the wish", seen, back, why)
 
     def _succeeded(self, session: TaskSession) -> None:
         screen, status = self._desk.screen, session.status

@@ -5,7 +5,10 @@ without an agent, and the agent that lives, which is only ever attached to. What
 agent lives stands in `resuming`.
 """
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Final
 
 from kandev_operator.api.conditions import FALSE, TRUE
 from kandev_operator.api.reasons import (
@@ -31,6 +34,8 @@ from kandev_operator.core.intents import (
 )
 from kandev_operator.core.observed import AgentPhase, Found, Missing, SessionObserved
 from kandev_operator.core.verdict import AT_ONCE, Verdict, failed, reached, underway
+
+NO_MORE: Final[Mapping[str, object]] = MappingProxyType({})
 
 
 def fenced_out(o: SessionObserved, _now: datetime) -> Verdict | None:
@@ -114,8 +119,8 @@ def without_agent(o: SessionObserved, now: datetime) -> Verdict | None:
     return resting(o, wanted.suspended_reason)
 
 
-def resting(o: SessionObserved, reason: str) -> Verdict:
-    """Suspended: no agent, the workspace kept."""
+def resting(o: SessionObserved, reason: str, *, changes: Mapping[str, object] = NO_MORE) -> Verdict:
+    """Suspended: no agent, the workspace kept. `changes`: further fields of status."""
     calm = {SessionState.RUNNING, SessionState.STARTING, SessionState.ERROR}
     state = SessionState.WAITING_FOR_INPUT if o.session.status.state in calm else None
     if o.session.status.state in (None, SessionState.CREATED):
@@ -125,7 +130,7 @@ def resting(o: SessionObserved, reason: str) -> Verdict:
         "The session rests; its workspace and its conversation are kept.",
         state,
         agent=(FALSE, AgentReadyReason.NO_AGENT_WANTED, "The session is suspended."),
-        changes={"suspended": reason, **answered(o), **_let_go_of_the_pod(o)},
+        changes={"suspended": reason, **answered(o), **_let_go_of_the_pod(o), **changes},
     )
 
 
@@ -189,8 +194,8 @@ def attached(o: SessionObserved, now: datetime) -> Verdict | None:
         return Verdict(
             ready=FALSE,
             reason=StalledReason.PROMPT_MISSING,
-            message="The ConfigMap or Secret key that spec.prompt.from names does not exist; the "
-            "agent waits, and the prompt is sent when it appears.",
+            message=f"{_prompt_source(o)}, which spec.prompt.from names, does not exist; the agent "
+            "waits, and the prompt is sent when it appears.",
             state=SessionState.WAITING_FOR_INPUT,
             agent=(TRUE, AgentReadyReason.AGENT_READY, said),
             stalled=True,
@@ -213,6 +218,18 @@ def _first_prompt(o: SessionObserved) -> SendFirstPrompt | None:
     if prompt is None or not _prompt_is_owed(o) or not isinstance(o.first_prompt, Found):
         return None
     return SendFirstPrompt(prompt.id, o.first_prompt.value)
+
+
+def _prompt_source(o: SessionObserved) -> str:
+    """Where the first prompt is kept, in words."""
+    prompt = o.session.spec.prompt
+    source = prompt.from_ if prompt is not None else None
+    kept = {
+        "ConfigMap": source.config_map_key_ref if source else None,
+        "Secret": source.secret_key_ref if source else None,
+    }
+    named = [f"Key {ref.key} of {kind} {ref.name}" for kind, ref in kept.items() if ref]
+    return named[0] if named else "The ConfigMap or Secret key"
 
 
 def _prompt_is_owed(o: SessionObserved) -> bool:

@@ -13,6 +13,7 @@ from kandev_operator.api.conditions import FALSE, UNKNOWN
 from kandev_operator.api.executor import Executor, ExecutorState
 from kandev_operator.api.meta import ObjectMeta, OwnerReference
 from kandev_operator.api.reasons import (
+    AgentctlReadyReason,
     AgentReadyReason,
     ExecutorReadyReason,
     ReadyReason,
@@ -25,12 +26,7 @@ from kandev_operator.api.timestamps import moment
 from kandev_operator.core.actions import Action, CreateExecutor, FollowTemplate
 from kandev_operator.core.intents import must_stop, stopping
 from kandev_operator.core.observed import Answer, Found, Missing, SessionObserved, Unreadable
-from kandev_operator.core.verdict import (
-    NewIntent,
-    Verdict,
-    hold,
-    underway,
-)
+from kandev_operator.core.verdict import NewIntent, Verdict, hold, underway
 from kandev_operator.core.workspace import making_claim, not_made
 
 PATIENCE = timedelta(seconds=60)
@@ -157,7 +153,7 @@ def _point_at(o: SessionObserved, executor: Executor) -> Verdict:
         f"Waiting for executor {ref.name} to become ready.",
         SessionState.STARTING,
         progressing=ReconcilingReason.WAITING_FOR_EXECUTOR,
-        agent_running=_last_known(o),
+        agent_running=last_known(o),
         changes={"executor_ref": ref},
         intent=NewIntent(IntentKind.START, 1) if fresh else None,
     )
@@ -182,7 +178,7 @@ def waiting_for_binding(o: SessionObserved, _now: datetime) -> Verdict | None:
         f"Waiting for executor {executor.metadata.name} to become ready.",
         _starting(o),
         progressing=ReconcilingReason.WAITING_FOR_EXECUTOR,
-        agent_running=_last_known(o),
+        agent_running=last_known(o),
     )
 
 
@@ -203,7 +199,7 @@ def _ending(o: SessionObserved, executor: Executor) -> Verdict:
         f"Executor {executor.metadata.name} is being deleted; a new one follows.",
         None,
         progressing=ReconcilingReason.WAITING_FOR_EXECUTOR,
-        agent_running=_last_known(o),
+        agent_running=last_known(o),
     )
 
 
@@ -214,7 +210,7 @@ def _replaced(o: SessionObserved, executor: Executor) -> Verdict:
         f"Executor {executor.metadata.name} is drained; a new one follows, on the same workspace.",
         None,
         progressing=ReconcilingReason.WAITING_FOR_EXECUTOR,
-        agent_running=_last_known(o),
+        agent_running=last_known(o),
     )
 
 
@@ -247,8 +243,9 @@ def executor_not_ready(o: SessionObserved, now: datetime) -> Verdict | None:
         if lost is not None:
             return lost
     known_before = o.session.status.state not in (None, SessionState.CREATED, SessionState.ERROR)
-    reason = agentctl.reason if agentctl else ExecutorReadyReason.EXECUTOR_STARTING
-    message = (agentctl.message if agentctl else "") or "The executor is on its way."
+    told = what_it_says(executor)
+    reason = told.reason if told else ExecutorReadyReason.EXECUTOR_STARTING
+    message = (told.message if told else "") or "The executor is on its way."
     return Verdict(
         ready=UNKNOWN if agentctl is not None and known_before else "False",
         reason=str(reason),
@@ -259,6 +256,16 @@ def executor_not_ready(o: SessionObserved, now: datetime) -> Verdict | None:
         agent_running=None,
         quiet=reason in (ExecutorReadyReason.EXECUTOR_STARTING, "Starting"),
     )
+
+
+def what_it_says(executor: Executor) -> conditions.Condition | None:
+    """Whether its agentctl can be used, with the reason; None: it has not said anything yet.
+
+    Where nothing is asked of agentctl because of something else, `Ready` says of what."""
+    agentctl = conditions.get(executor.status.conditions, "AgentctlReady")
+    if agentctl is None or agentctl.reason != AgentctlReadyReason.NOT_USED:
+        return agentctl
+    return conditions.get(executor.status.conditions, "Ready") or agentctl
 
 
 def _pod_lost(
@@ -326,7 +333,7 @@ def _busy(o: SessionObserved, executor: Executor, **more: object) -> Verdict:
         "this one waits its turn.",
         SessionState.CREATED if o.session.status.state in (None, SessionState.CREATED) else None,
         progressing=ReconcilingReason.WAITING_FOR_EXECUTOR,
-        agent_running=_last_known(o),
+        agent_running=last_known(o),
         **more,
     )
 
@@ -349,7 +356,7 @@ def _awaited(o: SessionObserved, now: datetime, reason: str, kind: str, name: st
         _waiting_state(o),
         retry_at=due,
         requeue=due - now,
-        agent_running=_last_known(o),
+        agent_running=last_known(o),
     )
 
 
@@ -370,7 +377,7 @@ def _stuck(o: SessionObserved, reason: str, message: str, **more: Any) -> Verdic
         message=message,
         state=SessionState.ERROR,
         stalled=True,
-        agent_running=_last_known(o),
+        agent_running=last_known(o),
         **more,
     )
 
@@ -379,7 +386,7 @@ def _waiting_state(o: SessionObserved) -> SessionState | None:
     return SessionState.CREATED if o.session.status.state in (None, "CREATED", "ERROR") else None
 
 
-def _last_known(o: SessionObserved) -> bool | None:
+def last_known(o: SessionObserved) -> bool | None:
     """Before an executor was chosen there is surely no agent; later only its agentctl can tell,
     and an agent that was known to be gone does not come back without us."""
     if o.session.status.executor_ref is None:

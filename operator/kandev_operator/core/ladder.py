@@ -13,10 +13,13 @@ from kandev_operator.api.reasons import ResumableReason
 from kandev_operator.api.session import IntentKind, TaskSession
 from kandev_operator.core.observed import (
     Found,
+    Missing,
+    OperationSeen,
     SessionObserved,
     TokenSeen,
     Unreadable,
 )
+from kandev_operator.core.stored import told_moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,19 +150,21 @@ def resumability(o: SessionObserved, *, not_found: bool) -> Resumability:
         return Resumability(
             False, ResumableReason.NO_CONVERSATION, "No conversation has been opened yet."
         )
+    if isinstance(o.profile, Missing):
+        return Resumability(
+            None,
+            ResumableReason.CAPABILITY_UNKNOWN,
+            "The AgentProfile, which has a say in it, does not exist.",
+        )
     if able is None:
         return Resumability(
             None,
             ResumableReason.CAPABILITY_UNKNOWN,
             "The agent could not be asked yet whether it can resume.",
         )
-    if _history_lost(o):
-        return Resumability(
-            True,
-            ResumableReason.HISTORY_LOST,
-            "The agent answered the last resume with another conversation: the earlier history "
-            "is lost, the old token is kept as previous.",
-        )
+    lost = _history_lost(o)
+    if lost is not None:
+        return Resumability(True, ResumableReason.HISTORY_LOST, lost)
     return Resumability(True, ResumableReason.RESUMABLE, "Profile, agent and token permit it.")
 
 
@@ -168,11 +173,31 @@ def _token_elsewhere(o: SessionObserved) -> bool:
     return o.session.status.resume_token_ref is not None and o.secret is None
 
 
-def _history_lost(o: SessionObserved) -> bool:
-    """Told by the resume itself, and remembered once agentctl lists that no longer."""
+def _history_lost(o: SessionObserved) -> str | None:
+    """What this conversation does not know, in words. Told by the start or resume itself, and
+    remembered once agentctl lists that no longer."""
     report, intent = o.own_report, o.session.status.intent
     operation = report.operation(intent.operation_id) if report and intent else None
-    if operation is not None:
-        return operation.token_replaced
-    kept = conditions.get(o.session.status.conditions, "Resumable")
-    return kept is not None and kept.reason == ResumableReason.HISTORY_LOST
+    if operation is None:
+        kept = conditions.get(o.session.status.conditions, "Resumable")
+        return kept.message if kept and kept.reason == ResumableReason.HISTORY_LOST else None
+    if operation.token_replaced:
+        return (
+            "The agent answered the last resume with another conversation: the earlier history "
+            "is lost, the old token is kept as previous."
+        )
+    if intent is not None and intent.kind == IntentKind.START and _followed_a_cut(o, operation):
+        return (
+            "The agent was cut off in its first turn and kept nothing of it: this is a new "
+            "conversation, which does not know that prompt, and nobody sends it again by itself."
+        )
+    return None
+
+
+def _followed_a_cut(o: SessionObserved, start: OperationSeen) -> bool:
+    """The newest turn was cut off before this conversation began: it was another one's."""
+    turn = o.own_report.last_turn if o.own_report else None
+    if turn is None or turn.outcome != "interrupted" or start.ended_at is None:
+        return False
+    cut = told_moment(turn.at)
+    return start.state == "succeeded" and cut is not None and cut <= start.ended_at

@@ -108,11 +108,14 @@ def _carry_out(o: SessionObserved, now: datetime) -> Verdict:
 
 
 def _start(o: SessionObserved, operation_id: str, token: TokenSeen | None) -> StartAgent:
+    seconds = o.session.spec.resume.timeout_seconds
+    if token is None:
+        seconds = min(seconds, o.session.spec.lifecycle.start_timeout_seconds)
     return StartAgent(
         operation_id=operation_id,
         epoch=epoch_of(o),
         mode="new" if token is None else "resume",
-        timeout_seconds=o.session.spec.resume.timeout_seconds,
+        timeout_seconds=seconds,
         token=token,
     )
 
@@ -334,10 +337,12 @@ def _left_alone(o: SessionObserved, **changes: None) -> Verdict:
             retry_at=None,
             changes={**answered(o), **changes},
         )
+    never = o.session.spec.resume.policy is ResumePolicy.NEVER
+    way = "only a fresh start brings one back" if never else "resume the session to go on"
     return Verdict(
         ready=FALSE,
         reason=AgentReadyReason.AGENT_NOT_RUNNING,
-        message="The agent is not running; resume the session to go on.",
+        message=f"The agent is not running; {way}.",
         state=SessionState.WAITING_FOR_INPUT,
         changes={**answered(o), **changes},
     )

@@ -11,11 +11,19 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from kandev_operator.api.executor import ExecutorState
+from kandev_operator.api.executor import ExecutorState, Runtime
 from kandev_operator.api.reasons import ReadyReason
 from kandev_operator.api.session import OperatingMode, SessionState
 from kandev_operator.api.sessionstatus import TaskSessionStatus
-from kandev_operator.core import agentrules, binding, lifecycle, resuming, status, workspace
+from kandev_operator.core import (
+    agentrules,
+    binding,
+    ladder,
+    lifecycle,
+    resuming,
+    status,
+    workspace,
+)
 from kandev_operator.core.actions import DeleteSession
 from kandev_operator.core.binding import executor_of, is_bound
 from kandev_operator.core.intents import GUARD, dropping_queue, must_stop, stopping
@@ -78,8 +86,10 @@ def asleep(o: SessionObserved, now: datetime) -> Verdict | None:
         return None
     if o.session.status.executor_ref is None or isinstance(o.executor, Missing):
         return agentrules.resting(o, wanted.suspended_reason)
-    if _pod_is_empty(o):
+    if _pod_is_empty(o) or _nothing_was_started(o):
         return agentrules.resting(o, wanted.suspended_reason)
+    if _waits_outside(o):  # and does not take the place when it becomes free
+        return agentrules.resting(o, wanted.suspended_reason, changes={"executor_ref": None})
     return None  # it has one, and its agent may live; one that cannot be read is not gone
 
 
@@ -90,6 +100,24 @@ def _pod_is_empty(o: SessionObserved) -> bool:
         return False
     given_up = executor.status.state in (ExecutorState.ERROR, ExecutorState.STOPPED)
     return given_up or executor.status.boot_id is None
+
+
+def _nothing_was_started(o: SessionObserved) -> bool:
+    """No agentctl was ever made for this executor, nor any conversation: its folder is another's,
+    or it may not run here."""
+    executor = executor_of(o)
+    if executor is None or executor.spec.runtime is not Runtime.LOCAL_STANDALONE:
+        return False
+    never = executor.status.instance_id is None and not ladder.has_conversation(o)
+    return never and executor.status.state == ExecutorState.ERROR and o.report is None
+
+
+def _waits_outside(o: SessionObserved) -> bool:
+    """Another session is in the executor, and this one is known to have no agent there."""
+    executor = executor_of(o)
+    if executor is None or is_bound(o) or executor.status.session_ref is None:
+        return False
+    return binding.last_known(o) is False and not must_stop(o)
 
 
 def live_agent(o: SessionObserved, now: datetime) -> Verdict | None:

@@ -100,12 +100,12 @@ def _executor_ready(o: SessionObserved, verdict: Verdict) -> tuple[str, str, str
         return _not_bound(verdict, "No executor is bound yet.")
     if not binding.is_bound(o):
         return _not_bound(verdict, "The executor does not point back yet.")
-    agentctl = conditions.get(executor.status.conditions, "AgentctlReady")
-    if agentctl is None:
+    told = binding.what_it_says(executor)
+    if told is None:
         return UNKNOWN, ExecutorReadyReason.EXECUTOR_STARTING, "The executor is on its way."
-    if agentctl.is_true:
+    if told.is_true:
         return TRUE, ExecutorReadyReason.EXECUTOR_READY, "The executor is bound and answers."
-    return agentctl.status, agentctl.reason, agentctl.message
+    return told.status, told.reason, told.message
 
 
 def _not_bound(verdict: Verdict, message: str) -> tuple[str, str, str]:

@@ -17,6 +17,7 @@ from kandev_operator.api.reasons import (
     ExecutorReadyReason,
     ReadyReason,
     ReconcilingReason,
+    ResumableReason,
     resume_word,
 )
 from kandev_operator.api.session import (
@@ -34,6 +35,7 @@ from kandev_operator.api.session import (
 from kandev_operator.api.timestamps import moment, rfc3339
 from kandev_operator.core import binding, intents, ladder, lifecycle, sessionconditions, stored
 from kandev_operator.core.actions import StoreToken
+from kandev_operator.core.ladder import Resumability
 from kandev_operator.core.observed import Found, SessionObserved
 from kandev_operator.core.verdict import AT_ONCE, Notice, Plan, Verdict
 
@@ -139,7 +141,7 @@ def render(o: SessionObserved, verdict: Verdict, now: datetime) -> TaskSessionSt
     """The whole status that this verdict means."""
     old = o.session.status
     running = _running(o, verdict)
-    answer = ladder.resumability(o, not_found=_not_found(o, verdict))
+    answer = _resumability(o, verdict)
     state = _state(old, verdict)
     fields: dict[str, Any] = {
         "observed_generation": o.session.metadata.generation,
@@ -179,6 +181,13 @@ def _state(old: TaskSessionStatus, verdict: Verdict) -> str:
     if verdict.state is not None:
         return str(verdict.state)
     return old.state or str(SessionState.CREATED)
+
+
+def _resumability(o: SessionObserved, verdict: Verdict) -> Resumability:
+    if "finished" in verdict.changes:
+        said = "The session has come to its end; its conversation is not resumed."
+        return Resumability(False, ResumableReason.FINISHED, said)
+    return ladder.resumability(o, not_found=_not_found(o, verdict))
 
 
 def _not_found(o: SessionObserved, verdict: Verdict) -> bool:

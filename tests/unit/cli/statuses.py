@@ -190,7 +190,7 @@ CASES = [
             condition("Ready", "True", "AgentReady"),
             condition("Resumable", "True", "HistoryLost", "the old token is kept"),
         ],
-        ["The agent answered with another conversation", "the old token is kept"],
+        ["This conversation is a new one", "the old token is kept"],
     ),
     Case(
         "starting",

@@ -13,6 +13,7 @@ from builders import (
     a_status,
     a_token,
     a_token_ref,
+    a_turn,
     an_intent,
     an_operation,
     session_observed,
@@ -24,6 +25,7 @@ from kandev_operator.core import ladder
 from kandev_operator.core.observed import Found, Missing, SessionObserved, Unreadable
 
 UNASKED = some_capabilities(resume=None, profile_hash=None)
+PROMISED = a_token(established=False)
 YES, NO = (Capabilities(supports_session_resume=each) for each in (True, False))
 
 
@@ -35,6 +37,12 @@ def observed(*, ref: Any = None, secret: Any = None, **report: Any) -> SessionOb
     )
     o = session_observed(a_session(status=status), report=a_report("none", **report))
     return replace(o, secret=secret)
+
+
+def begun_anew(*, kind: str = "Start", **report: Any) -> SessionObserved:
+    """A new conversation was begun after the agent died in the first turn of another one."""
+    told = {"last_turn": a_turn("interrupted"), "operations": (an_operation(mode="new"),)}
+    return observed(token=PROMISED, intent=an_intent(kind), **(told | report))
 
 
 @pytest.mark.parametrize(
@@ -65,9 +73,6 @@ def observed(*, ref: Any = None, secret: Any = None, **report: Any) -> SessionOb
 )
 def test_can_the_agent_resume(o: SessionObserved, expected: bool | None) -> None:
     assert ladder.supports_resume(o) is expected
-
-
-PROMISED = a_token(established=False)
 
 
 @pytest.mark.parametrize(
@@ -139,6 +144,24 @@ def test_is_there_a_history_to_lose(o: SessionObserved, expected: bool) -> None:
             observed(intent=an_intent(), operations=(an_operation(token_replaced=True),)),
             (True, "HistoryLost"),
             id="the agent answered with another conversation",
+        ),
+        pytest.param(begun_anew(), (True, "HistoryLost"), id="cut off in its first turn"),
+        pytest.param(
+            begun_anew(last_turn=a_turn("completed")), (True, "Resumable"), id="one ended well"
+        ),
+        pytest.param(
+            begun_anew(last_turn=a_turn("interrupted", at=30)),
+            (True, "Resumable"),
+            id="cut off since, in this very conversation",
+        ),
+        pytest.param(begun_anew(kind="FreshStart"), (True, "Resumable"), id="it was asked for"),
+        pytest.param(
+            begun_anew(operations=()), (True, "Resumable"), id="agentctl no longer lists the start"
+        ),
+        pytest.param(
+            replace(observed(), profile=Missing()),
+            (None, "CapabilityUnknown"),
+            id="the profile, which may forbid it, is missing",
         ),
     ],
 )

@@ -26,7 +26,7 @@ from kandev_operator.api.session import (
 )
 from kandev_operator.api.timestamps import rfc3339
 from kandev_operator.core.observed import Found, Missing, SessionObserved, TurnSeen, Unreadable
-from plans import action, decide, done, said, truth, waits, with_status, written
+from plans import action, condition, decide, done, said, truth, waits, with_status, written
 
 
 def kept(**overrides: Any) -> TaskSession:
@@ -315,6 +315,7 @@ def test_a_first_prompt_that_does_not_exist_stalls_and_the_agent_waits() -> None
     o = prompted(prompt=FROM_SECRET, first_prompt=Missing())
     plan = decide(o)
     assert said(plan) == "WAITING_FOR_INPUT False/PromptMissing stalled"
+    assert condition(plan, "Ready").message.startswith("Key k of Secret p, which")
     assert truth(plan, "AgentReady") == "True/AgentReady"
     assert (waits(plan), written(plan).error_message) == (5, None)
     found = decide(replace(with_status(o, plan.status), first_prompt=Found("Go")))

@@ -8,14 +8,13 @@ from builders import (
     a_profile_seen,
     a_report,
     a_session,
+    an_executor,
+    an_executor_status,
     session_observed,
     some_capabilities,
 )
 from kandev_operator.api.session import OperatingMode
-from kandev_operator.core.observed import (
-    Missing,
-    Unreadable,
-)
+from kandev_operator.core.observed import Found, Missing, Unreadable
 from plans import action, decide, done, said, truth, waits, wishing, with_status, written
 from situations import in_mode
 
@@ -48,6 +47,48 @@ def test_a_suspended_session_rests_when_no_agent_lives(phase: str) -> None:
     assert truth(plan, "AgentReady") == "False/NoAgentWanted"
     assert (status.needs_resume, status.is_resumable) == (False, True)
     assert status.executor_ref is not None, "what is no pod keeps its place"
+
+
+def refused(**executor: Any) -> Any:
+    """An executor that may not be used: nothing was ever started for it."""
+    fields = {"instance_id": None, "boot_id": None, "pid": None, "reason": "NotUsed", **executor}
+    return Found(an_executor(status=an_executor_status(agentctl="False", **fields)))
+
+
+def test_where_nothing_was_ever_started_it_rests_at_once() -> None:
+    status = {"state": "ERROR", "resume_token_ref": None}
+    plan = decide(in_mode("Suspended", report=None, status=status, executor=refused()))
+    assert (said(plan), done(plan)) == ("WAITING_FOR_INPUT True/Suspended", "")
+    assert truth(plan, "Suspended") == "True/Requested"
+
+
+@pytest.mark.parametrize(
+    ("status", "executor"),
+    [
+        pytest.param({"resume_token_ref": None}, {"instance_id": "uid-ex-a-1"}, id="a process"),
+        pytest.param({}, {}, id="a conversation"),
+    ],
+)
+def test_what_may_live_is_not_said_to_rest(
+    status: dict[str, Any], executor: dict[str, Any]
+) -> None:
+    o = in_mode("Suspended", report=None, status=status, executor=refused(**executor))
+    assert truth(decide(o), "Suspended") == "False/NotSuspended"
+
+
+def test_one_that_waits_for_a_busy_executor_rests_and_gives_up_its_place_in_the_row() -> None:
+    taken = Found(an_executor(status=an_executor_status(holds="s-b")))
+    known = {"is_agent_running": False}
+    plan = decide(in_mode("Suspended", report="none", status=known, executor=taken))
+    assert (said(plan), written(plan).executor_ref) == ("WAITING_FOR_INPUT True/Suspended", None)
+    alive = decide(in_mode("Suspended", report="idle", status=known, executor=taken))
+    assert done(alive) == "StopAgent", "a restored API server gave its place away"
+
+
+def test_a_finished_session_is_not_resumed() -> None:
+    status = written(decide(in_mode("Finished", report="none")))
+    assert (status.is_resumable, status.needs_resume) == (False, False)
+    assert truth(decide(in_mode("Finished", report="none")), "Resumable") == "False/Finished"
 
 
 def test_while_it_is_stopped_the_reason_is_told() -> None:

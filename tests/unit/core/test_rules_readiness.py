@@ -162,6 +162,23 @@ def test_what_the_executor_says_is_handed_on(status: Any, state: str, expected: 
     assert written(plan).needs_resume is False
 
 
+def test_what_keeps_agentctl_from_being_used_is_named() -> None:
+    told = some_conditions(
+        a_condition("AgentctlReady", "Unknown", "NotUsed"),
+        a_condition("Ready", "Unknown", "Unschedulable").replacing(message="No node has room."),
+    )
+    status = an_executor_status(agentctl="Unknown", conditions=told)
+    o = session_observed(
+        a_session(status=a_status(state="STARTING")),
+        executor=Found(an_executor(status=status)),
+        probe=a_probe(None),
+    )
+    plan = decide(o)
+    assert condition(plan, "ExecutorReady").reason == "Unschedulable"
+    assert condition(plan, "ExecutorReady").message == "No node has room."
+    assert written(plan).resume_reason == "unschedulable"
+
+
 def test_an_executor_in_error_says_when_it_is_looked_at_again() -> None:
     due = rfc3339(NOW + timedelta(seconds=30))
     status = an_executor_status(

@@ -20,7 +20,7 @@ from kandev_operator.core.observed import (
     SessionObserved,
     TurnSeen,
 )
-from plans import action, decide, done, said, waits, wishing, with_status, written
+from plans import action, condition, decide, done, said, waits, wishing, with_status, written
 from situations import NOTHING_YET, gone, intends, under_way
 
 CUT_OFF = TurnSeen("p-1", rfc3339(ago(20)), outcome="interrupted")
@@ -101,6 +101,9 @@ def test_the_words_for_an_agent_that_was_left_alone() -> None:
     idle, cut = (decide(gone(report=each, policy="Never")) for each in (IDLE, IN_A_TURN))
     assert written(idle).resume_reason == "agent_not_running"
     assert written(idle).error_message is None
+    assert condition(idle, "Ready").message.endswith("only a fresh start brings one back.")
+    asked = decide(gone(report=IDLE, policy="OnRequest"))
+    assert condition(asked, "Ready").message.endswith("resume the session to go on.")
     assert written(cut).resume_reason == "agent_exited"
     assert written(cut).error_message == "agent_exited: The agent ended with code 1."
 
