@@ -125,6 +125,28 @@ async def test_B041_a_promised_token_that_is_not_found_is_replaced_quietly(scene
     await asyncio.gather(play("b041-promised"), play("b041-promised-blind", "--no-list"))
 
 
+async def test_B041_after_a_first_turn_that_was_cut_off_the_new_conversation_is_told(
+    scene: Scene,
+) -> None:
+    part = await scene.begin("b041-first-turn")
+    before = await part.idle()
+    async with part.talk() as it:
+        await it.prompt("slow 1000", "cut")
+    await part.wait(lambda s: s["state"] == "RUNNING", "running")
+    part.kill()
+    status = await part.idle_again(before)
+    assert status["interruptedTurn"]["promptId"] == "cut"
+    assert condition(status, "Resumable")["reason"] == "HistoryLost"
+    assert "does not know that prompt" in condition(status, "Resumable")["message"]
+    await scene.restart_operator()
+    await part.ask("alpha")
+    status = await part.wait(
+        lambda s: condition(s, "Resumable")["reason"] == "Resumable", "resumable, as any other"
+    )
+    assert "interruptedTurn" not in status
+    assert part.prompts().count("slow 1000") == 1, "a turn that was cut off is not sent again"
+
+
 async def test_B043_another_id_becomes_current_and_the_loss_is_told(scene: Scene) -> None:
     part, before, token = await lost(scene, "b043", "--resume-id=another-conversation")
     status = await part.idle_again(before)
