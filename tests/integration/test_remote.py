@@ -192,7 +192,7 @@ async def test_why_an_address_does_not_answer_is_told_while_there_is_time(
 
     def refused(status: Body) -> bool:
         told = condition(status, "AgentctlReady") or condition(status, "ExecutorReady")
-        return told.get("reason") == "Starting" and "Connect call failed" in told["message"]
+        return told.get("reason") == "Starting" and "Connection refused" in told["message"]
 
     status = place.wait("far", refused, "refused, and said so", kind="executor")
     assert (status["state"], "errorMessage" in status) == ("starting", False)

@@ -139,10 +139,10 @@ def _at_work(seen: Seen) -> Iterator[str]:
 
 def _missing(seen: Seen) -> str:
     due = read_moment(seen.session.status.next_attempt_at)
-    until = f" until {_when(due, seen.now)}" if due is not None else ""
+    over = f", which is over {_when(due, seen.now)}" if due is not None else ""
     return (
-        f"It waits about a minute{until} for what is missing to be applied; then it says Stalled, "
-        "and goes on as soon as it appears."
+        f"It waits a minute for what is missing to be applied{over}; then it says Stalled, and "
+        "goes on as soon as it appears."
     )
 
 

@@ -5,6 +5,7 @@ no more scope than it needs. All failures are `AgentctlError`s. What the calls m
 business of `agentctl`.
 """
 
+import os
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -215,5 +216,15 @@ class AgentctlLine:
 
 def words_of(error: Exception) -> str:
     """What aiohttp says went wrong; for errors that could quote a header only their name."""
+    if isinstance(error, aiohttp.ClientConnectorError) and not _is_about_tls(error):
+        cause = error.os_error
+        known = cause.errno is not None and cause.errno > 0
+        why = os.strerror(cause.errno or 0) if known else cause.strerror or str(cause)
+        return f"cannot connect to {error.host}:{error.port}: {why}"
     quotable = isinstance(error, aiohttp.ClientOSError | OSError | aiohttp.ServerDisconnectedError)
     return f"{error}" if quotable and str(error) else type(error).__name__
+
+
+def _is_about_tls(error: aiohttp.ClientConnectorError) -> bool:
+    """Its number is one of OpenSSL's, and its text says what is wrong."""
+    return isinstance(error, aiohttp.ClientSSLError)

@@ -183,8 +183,8 @@ def attached(o: SessionObserved, now: datetime) -> Verdict | None:
         reason = AgentReadyReason.AWAITING_PERMISSION if waits else AgentReadyReason.TURN_RUNNING
         said = "The agent waits for a permission." if waits else "The agent works on a prompt."
         return reached(
-            ReadyReason.TURN_RUNNING,
-            "The agent works on a prompt.",
+            reason,
+            said,
             SessionState.RUNNING,
             agent=(FALSE, reason, said),
             **more,

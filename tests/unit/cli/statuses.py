@@ -283,7 +283,7 @@ CASES = [
     Case(
         "a task that is missing, just now",
         not_running("TaskMissing", "Task work does not exist", reconciling("TaskMissing")),
-        ["waits about a minute", "Task work does not exist", "kubectl get tasks -n team-a"],
+        ["waits a minute for", "Task work does not exist", "kubectl get tasks -n team-a"],
         status={"state": "CREATED", "isAgentRunning": False, "executorRef": None},
         executor=None,
     ),

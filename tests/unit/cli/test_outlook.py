@@ -103,7 +103,7 @@ ROWS = [
     Row(
         "a task that is missing",
         lambda: session_observed(a_session(), task=Missing()),
-        "It waits about a minute until in 1 minute",
+        "It waits a minute for what is missing to be applied, which is over in 1 minute",
         60,
     ),
     Row(

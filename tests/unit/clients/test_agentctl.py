@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import re
 from typing import Any
 
 import aiohttp
@@ -294,6 +295,7 @@ async def test_silence_and_absence_are_different(session: aiohttp.ClientSession,
     with pytest.raises(errors.Unreachable) as caught:
         await client.status()
     assert caught.value.__context__ is None
+    assert re.search(r"cannot connect to 127.0.0.1:\d+: Connection refused", str(caught.value))
 
 
 @pytest.mark.parametrize(

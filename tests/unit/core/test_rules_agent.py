@@ -161,7 +161,7 @@ TURN = TurnSeen("p-1", rfc3339(ago(30)))
         ),
         pytest.param(
             {"phase": "running", "turn": replace(TURN, awaiting_permission=True)},
-            "RUNNING True/TurnRunning",
+            "RUNNING True/AwaitingPermission",
             "False/AwaitingPermission",
             id="in a turn that waits for a permission",
         ),
