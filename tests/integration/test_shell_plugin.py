@@ -184,7 +184,17 @@ async def test_b032_a_shell_that_was_replaced_is_said_to_be_gone(
 
 
 async def test_two_people_before_one_shell(place: Place) -> None:
-    with place.person() as one, place.person("--view") as two:
+    with place.person("--view") as nobody:
+        assert await nobody.ends() == 3
+        await nobody.sees("no shell main that runs, and --view makes none")
+    assert shells(place.sidecar) == []
+    with place.person() as one:
+        await one.runs("true", "mark-zero")
+        await _looked_at(place, one)
+
+
+async def _looked_at(place: Place, one: Person) -> None:
+    with place.person("--view") as two:
         await one.runs("true", "mark-one")
         await two.sees("mark-one")
         two.types("echo not-this\r")

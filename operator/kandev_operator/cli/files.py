@@ -40,7 +40,7 @@ async def files(desk: Desk, asked: OfFiles) -> ExitCode:
             case _:
                 assert_never(asked)
     except errors.AgentctlError as error:
-        raise fault_of(line, error) from error
+        raise fault_of(line, error, asked.path) from error
     return ExitCode.OK
 
 
@@ -52,11 +52,12 @@ async def line_to(desk: Desk, session: str) -> Line:
         raise refusals.not_served(why, why.session, now()) from why
 
 
-def fault_of(line: Line, error: errors.AgentctlError) -> Fault:
-    """What went wrong, by its cause."""
+def fault_of(line: Line, error: errors.AgentctlError, path: str = "") -> Fault:
+    """What went wrong, by its cause. `path`: what it was about, as it was typed."""
     if isinstance(error, errors.Refused):
         if error.code in MISSING:
-            return Refusal(f"{error.message} ({error.code})")
+            about = f"{one_line(path, LONGEST_NAME)}: " if path else ""
+            return Refusal(f"{about}{error.message} ({error.code})")
         if error.code == Code.PRECONDITION_FAILED:
             return Refusal("there is such a file already", "Replace it: --overwrite")
     return line.fault(error)

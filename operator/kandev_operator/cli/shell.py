@@ -53,13 +53,29 @@ async def shell(desk: Desk, command: Shell) -> int:
     request = ShellRequest(name=command.name, cols=cols, rows=rows, command=tuple(command.words))
     line = await desk.reach.line(command.session)
     try:
-        made = await line.client.make_shell(request)
+        shown: ShellReport | None
+        if command.view_only:
+            shown, whether = await _running(line, command.name), "found"
+        else:
+            shown = made = await line.client.make_shell(request)
+            whether = "made" if made.created else "found"
     except errors.AgentctlError as error:
         raise line.fault(error) from error
-    whether = "made" if made.created else "found"
+    if shown is None:
+        raise Refusal(
+            f"session {command.session} has no shell {command.name} that runs, and --view makes "
+            "none",
+            f"See which there are: {desk.command(f'shell {command.session} --list')}",
+        )
     keys = "" if command.detach_keys != b"\x1dd" else f" Leave it with {DETACH_KEYS}."
     desk.screen.note(f"shell {command.name} of session {command.session}, {whether}.{keys}")
-    return await _Visit(desk, command, terminal, made).run()
+    return await _Visit(desk, command, terminal, shown).run()
+
+
+async def _running(line: Line, name: str) -> ShellReport | None:
+    """The shell of that name, while it runs."""
+    there = (await line.client.shells()).shells
+    return next((each for each in there if each.name == name and each.exit is None), None)
 
 
 class _Visit:

@@ -131,7 +131,9 @@ async def test_what_cannot_be_fetched_leaves_nothing_here(hand: Hand, tmp_path: 
     (hand.bench.workspace / "out").symlink_to("/etc/passwd")
     target = str(tmp_path / "target")
     for path in ("none", "out", "../x"):
-        assert isinstance(await hand.refused("files", "get", "demo", path, "-o", target), Refusal)
+        refused = await hand.refused("files", "get", "demo", path, "-o", target)
+        assert isinstance(refused, Refusal)
+        assert refused.message.startswith(f"{path}: ")
     assert os.listdir(tmp_path) == []
     missing = await hand.refused("files", "put", "demo", "f", str(tmp_path / "none"))
     assert isinstance(missing, Misuse)
