@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from kandev_operator.agentctl.machine import State, step
 from kandev_operator.agentctl.machine import effects as fx
 from kandev_operator.agentctl.machine import events as ev
+from kandev_operator.agentctl.machine.state import KEPT_OPERATIONS
 from kandev_operator.agentctl.machine.tables import ALIVE
 from kandev_operator.contract.agent import PromptFate
 from kandev_operator.contract.events import EventKind
@@ -212,7 +213,11 @@ class House(RuleBasedStateMachine):
     @invariant()
     def what_is_kept_is_what_is_known(self) -> None:
         assert list(self.state.prompts) == list(self.prompts.values())
-        assert list(self.state.operations) == list(self.operations.values())
+        known, kept = list(self.operations.values()), list(self.state.operations)
+        assert kept == [o for o in known if o in kept], "as they were stored, in their order"
+        assert len(kept) >= min(len(known), KEPT_OPERATIONS), "only surplus is forgotten"
+        left = [o for o in known if o not in kept]
+        assert not any(o.state is OperationState.RUNNING for o in left), "and nothing under way"
         token = self.kept.get("StoreToken")
         assert self.state.token == (token.token if token else None)
         fence = self.kept.get("StoreFence")

@@ -1,19 +1,15 @@
 """The machine by example: the moves, the dropped late events, the words of each refusal."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kandev_operator.agentctl.machine import State, diagram, messages, step, tables
+from kandev_operator.agentctl.machine import State, step
 from kandev_operator.agentctl.machine import effects as fx
 from kandev_operator.agentctl.machine import events as ev
-from kandev_operator.agentctl.machine.draft import DECIDED
 from kandev_operator.agentctl.machine.permissions import ALLOW, DENY, choice
-from kandev_operator.agentctl.machine.tables import ALIVE, MOVES, Cause, IllegalMove, move
 from kandev_operator.contract.agent import PermissionPolicy, PromptFate
-from kandev_operator.contract.events import EventKind
 from kandev_operator.contract.status import (
     AgentStatus,
     Exit,
@@ -21,59 +17,6 @@ from kandev_operator.contract.status import (
     OperationState,
 )
 from unit.agentctl.play import AT, FAILURE, HELLO, Play
-
-# ---- the table -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("status", AgentStatus)
-@pytest.mark.parametrize("cause", Cause)
-def test_every_pair_is_a_move_or_a_bug(status: AgentStatus, cause: Cause) -> None:
-    if (status, cause) in MOVES:
-        assert move(status, cause) is MOVES[status, cause]
-    else:
-        with pytest.raises(IllegalMove):
-            move(status, cause)
-
-
-def test_the_table_has_no_dead_end() -> None:
-    reached = {AgentStatus.NONE}
-    while more := {after for (before, _), after in MOVES.items() if before in reached} - reached:
-        reached |= more
-    assert reached == set(AgentStatus)
-    for status in ALIVE - {AgentStatus.STOPPING}:
-        assert MOVES[status, Cause.END] is AgentStatus.STOPPING
-        assert MOVES[status, Cause.DIED] is AgentStatus.EXITED
-
-
-def test_the_page_of_the_machine_is_what_runs() -> None:
-    """Print it anew: python -m kandev_operator.agentctl.machine.diagram > …/machine/MACHINE.md"""
-    page = diagram.page()
-    assert page == Path(diagram.__file__).with_name("MACHINE.md").read_text()
-    arrows = len(MOVES) + 1 + len(tables.FATES) + len(tables.OUTCOMES)
-    assert page.count("-->") == arrows
-
-
-@pytest.mark.parametrize("before", [None, *PromptFate])
-@pytest.mark.parametrize("after", PromptFate)
-def test_a_fate_that_is_decided_stays(before: PromptFate | None, after: PromptFate) -> None:
-    if (before, after) in tables.FATES:
-        tables.check_fate(before, after)
-        assert before not in DECIDED
-    else:
-        with pytest.raises(IllegalMove):
-            tables.check_fate(before, after)
-
-
-@pytest.mark.parametrize("before", [None, *OperationState])
-@pytest.mark.parametrize("after", OperationState)
-def test_an_outcome_never_changes(before: OperationState | None, after: OperationState) -> None:
-    if (before, after) in tables.OUTCOMES:
-        tables.check_outcome(before, after)
-        assert before in (None, OperationState.RUNNING)
-    else:
-        with pytest.raises(IllegalMove):
-            tables.check_outcome(before, after)
-
 
 # ---- prompts and turns -----------------------------------------------------------------
 
@@ -179,103 +122,6 @@ def test_the_queue_is_bounded_by_number_and_size() -> None:
         play.prompt(f"p{n}")
     assert play.prompt("p998").code == "too_large"
     assert len(play.state.queue) == 1000
-
-
-# ---- words -----------------------------------------------------------------------------
-
-
-def test_chunks_of_one_message_become_one_event() -> None:
-    play = Play().open()
-    play.prompt()
-    play.says("Hel")
-    assert fx.Arm in {type(a) for a in play.acts}
-    play.says("lo")
-    assert play.appended(EventKind.MESSAGE) == []
-    speech = play.state.speech
-    assert speech is not None
-    play.on(ev.TimerFired(AT, ev.Timer.FLUSH, speech.message_id))
-    (told,) = play.appended(EventKind.MESSAGE)
-    assert (told["text"], told["author"], told["kind"]) == ("Hello", "agent", "text")
-    play.says(" there")
-    play.says("hm", "agent_thought_chunk")
-    (more,) = play.appended(EventKind.MESSAGE)
-    assert (more["text"], more["message_id"]) == (" there", told["message_id"])
-    assert play.state.turn is not None
-    play.on(ev.TurnAnswered(AT, "x1", play.state.turn.turn_id, "end_turn"))
-    (thought,) = play.appended(EventKind.MESSAGE)
-    assert (thought["text"], thought["kind"]) == ("hm", "thought")
-    assert thought["message_id"] != told["message_id"]
-
-
-def test_long_texts_are_split_and_never_cut() -> None:
-    play = Play().open()
-    play.prompt()
-    play.says("x" * 150_000)
-    told = play.appended(EventKind.MESSAGE)
-    assert len(told) == 3
-    assert sum(len(t["text"]) for t in told) == 150_000
-    assert len({t["message_id"] for t in told}) == 1
-
-
-def test_a_tool_call_is_shown_whole_each_time_and_bounded() -> None:
-    play = Play().open()
-    play.prompt()
-    call = {"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "Run", "kind": "execute"}
-    play.on(ev.UpdateCame(AT, "x1", "t1", call | {"rawInput": {"command": "y" * 10**6}}))
-    (first,) = play.appended(EventKind.MESSAGE)
-    change = {"sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed"}
-    play.on(ev.UpdateCame(AT, "x1", "t1", change))
-    (second,) = play.appended(EventKind.MESSAGE)
-    assert first["message_id"] == second["message_id"]
-    assert second["content"]["title"] == "Run"
-    assert second["content"]["status"] == "completed"
-    assert len(second["content"]["rawInput"]["command"]) < 5000
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        "x" * 10**6,
-        ["x" * 1000] * 1000,
-        {str(n): ["y" * 3000] * 90 for n in range(90)},
-        [[[[[[[[[["deep"]]]]]]]]]],
-        object(),
-    ],
-)
-def test_whatever_an_agent_sends_is_bounded(value: Any) -> None:
-    assert len(str(messages.trim(value))) < 200_000
-
-
-@pytest.mark.parametrize(
-    "update",
-    [
-        {},
-        {"sessionUpdate": 3},
-        {"sessionUpdate": "agent_message_chunk"},
-        {"sessionUpdate": "agent_message_chunk", "content": []},
-        {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": 3}},
-        {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": "AAAA"}},
-        {"sessionUpdate": "tool_call"},
-        {"sessionUpdate": "plan", "entries": "none"},
-        {"sessionUpdate": "session_info_update", "_meta": {"sessionId": "   "}},
-        {"sessionUpdate": "session_info_update", "_meta": 3},
-    ],
-)
-def test_odd_updates_are_no_harm(update: dict[str, Any]) -> None:
-    play = Play().open()
-    play.prompt()
-    play.on(ev.UpdateCame(AT, "x1", "t1", update))
-    assert play.state.status is AgentStatus.RUNNING
-    assert play.state.token is not None
-    assert play.state.token.value == "t1"
-
-
-def test_words_of_a_sub_agent_are_not_the_conversations() -> None:
-    play = Play().open()
-    play.prompt()
-    play.says("inner", session="another session")
-    assert play.state.speech is None
-    assert play.state.stray == 1
 
 
 # ---- starts and tokens -----------------------------------------------------------------
