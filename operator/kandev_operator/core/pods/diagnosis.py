@@ -6,7 +6,7 @@ and Failed says nothing of why. Two questions: what keeps a pod that is there fr
 kubelet's and the scheduler's own words are handed on. What follows is for `life`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -86,6 +86,8 @@ def _of_init(init: ContainerSeen) -> Ailment | None:
     if init.ended is not None and init.ended.exit_code == 0:
         return None
     refused = _refused(init)
+    if refused is not None and refused.reason == AgentctlReadyReason.CONTAINER_EXITED:
+        return replace(refused, reason=AgentctlReadyReason.INIT_FAILED)
     if refused is not None:
         return refused
     end = init.ended or init.last

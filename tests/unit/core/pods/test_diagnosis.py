@@ -58,6 +58,12 @@ AILMENTS = {
         a_pod(container(waiting("PodInitializing")), inits=(init(ended(137, "OOMKilled")),)),
         ("OOMKilled", True, False, "kandev-install"),
     ),
+    "a step whose command is not there (B026)": (
+        a_pod(container(waiting("PodInitializing")), inits=(
+            DONE, init(waiting("RunContainerError", 'exec: "/setup": no such file'), "setup"),
+        )),
+        ("InitFailed", True, False, 'exec: "/setup": no such file'),
+    ),
     "the clone failed": (
         a_pod(container(waiting("PodInitializing")), inits=(
             DONE, init(ended(1, message="prepare: could not read Username"), CLONE),
