@@ -47,6 +47,8 @@ class Scene:
         self.place, self.operator, self.folder = place, operator, folder
         self.elsewhere = place
         """A namespace that the operator watches and in which nothing may run on this machine."""
+        self.home = place.name
+        """The operator's own namespace, with its lease and its signing key."""
         self._reader = Reader(place.cluster.kubeconfig)
 
     def close(self) -> None:
@@ -67,7 +69,7 @@ class Scene:
         **spec: Any,
     ) -> "Part":
         """Apply a profile, a task and a session of one name; `options` go to the agent."""
-        part = Part(self, name)
+        part = self.part(name)
         await self.apply(
             profile(name, part.command(*options), env, **(profile_spec or {})),
             task(name),
@@ -90,9 +92,8 @@ class Scene:
 
     def get(self, kind: str, name: str) -> Body:
         """An object; LookupError when there is none."""
-        base = f"/apis/kandev.dev/v1alpha1/namespaces/{self.place.name}"
-        if kind == "secret":
-            base = f"/api/v1/namespaces/{self.place.name}"
+        group = "apis/kandev.dev/v1alpha1" if kind in PLURALS else "api/v1"
+        base = f"/{group}/namespaces/{self.place.name}"
         body: Body = self._reader.get(f"{base}/{PLURALS.get(kind, kind + 's')}/{name}")
         if kind == "tasksession" and (wrong := contradictions(body)):
             raise AssertionError(f"session {name}: {'; '.join(wrong)}\n{body['status']}")
@@ -143,9 +144,16 @@ class Part:
 
     def __init__(self, scene: Scene, name: str) -> None:
         self.scene, self.name = scene, name
-        self.log = scene.folder / f"{name}.diary"
-        self.manners = scene.folder / f"{name}.manners"
         self._uid: str | None = None
+
+    @property
+    def log(self) -> Path:
+        """The agent's diary."""
+        return self.scene.folder / f"{self.name}.diary"
+
+    @property
+    def manners(self) -> Path:
+        return self.scene.folder / f"{self.name}.manners"
 
     def command(self, *options: str) -> list[str]:
         """The agent's command line: fixed options, and what `behave` says later."""
@@ -273,7 +281,7 @@ class Part:
     async def talk(self) -> AsyncIterator[Talk]:
         place = self.scene.place
         async with talk(
-            place.cluster.kubeconfig, place.name, self.name, operator_namespace=place.name
+            place.cluster.kubeconfig, place.name, self.name, operator_namespace=self.scene.home
         ) as it:
             yield it
 
