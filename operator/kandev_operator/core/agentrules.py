@@ -18,7 +18,7 @@ from kandev_operator.api.reasons import (
     WorkspaceReadyReason,
 )
 from kandev_operator.api.session import IntentKind, OperatingMode, SessionState
-from kandev_operator.core import binding, ladder, lifecycle
+from kandev_operator.core import binding, ladder, lifecycle, workspace
 from kandev_operator.core.actions import AdoptTerm, SendFirstPrompt
 from kandev_operator.core.intents import (
     GUARD,
@@ -125,9 +125,11 @@ def resting(o: SessionObserved, reason: str, *, changes: Mapping[str, object] = 
     state = SessionState.WAITING_FOR_INPUT if o.session.status.state in calm else None
     if o.session.status.state in (None, SessionState.CREATED):
         state = SessionState.CREATED
+    lost = workspace.lost(o)
+    kept = "its workspace and its conversation are kept."
     return reached(
         ReadyReason.SUSPENDED,
-        "The session rests; its workspace and its conversation are kept.",
+        f"The session rests. {lost}" if lost else f"The session rests; {kept}",
         state,
         agent=(FALSE, AgentReadyReason.NO_AGENT_WANTED, "The session is suspended."),
         changes={"suspended": reason, **answered(o), **_let_go_of_the_pod(o), **changes},

@@ -20,7 +20,7 @@ from kandev_operator.api.reasons import (
     is_documented,
 )
 from kandev_operator.api.session import SessionState
-from kandev_operator.core import binding, ladder, stored
+from kandev_operator.core import binding, ladder, stored, workspace
 from kandev_operator.core.ladder import Resumability
 from kandev_operator.core.observed import AgentPhase, SessionObserved
 from kandev_operator.core.verdict import Verdict
@@ -132,6 +132,8 @@ def _workspace_ready(o: SessionObserved, verdict: Verdict) -> tuple[str, str, st
         return TRUE, WorkspaceReadyReason.WORKSPACE_READY, "The files are there and its own."
     if o.report is not None:
         return UNKNOWN, WorkspaceReadyReason.CHECKING, "The workspace is not handed over yet."
+    if lost := workspace.lost(o):
+        return FALSE, WorkspaceReadyReason.WORKSPACE_MISSING, lost
     return UNKNOWN, WorkspaceReadyReason.WORKSPACE_UNKNOWN, "Nobody can be asked about the files."
 
 

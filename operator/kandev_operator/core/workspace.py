@@ -38,19 +38,37 @@ def claim(o: SessionObserved, now: datetime) -> Verdict | None:
         return hold(timedelta(seconds=5))
     if o.failed is not None and o.failed.action == CreateClaim.__name__:
         return not_made(o, now)
+    words = lost(o)
+    wants_another = lifecycle.fresh_start_wished(o.session) and not is_adopted(o.session)
+    if words and wants_another and isinstance(o.claim, Missing):
+        return Verdict(ready=UNKNOWN, reason="", message="", hold=True, actions=making_claim(o))
+    if not words or (isinstance(o.claim, Found) and _may_be_in_use(o)):
+        return None
+    return _no_workspace(words)
+
+
+def _may_be_in_use(o: SessionObserved) -> bool:
+    """A claim that is being deleted stays while the pod does, and the agent in it may live."""
+    return isinstance(o.executor, Found) and o.executor.value.status.boot_id is not None
+
+
+def lost(o: SessionObserved) -> str:
+    """That the claim with the session's files is gone, or goes, in words; empty while nobody
+    looked, and where there never was one."""
+    if not needs_claim(o):
+        return ""
     name = claim_name(o.session)
     if isinstance(o.claim, Found):
-        if not o.claim.value.is_deleting:
-            return None
-        return _no_workspace(f"Claim {name} with the session's files is being deleted.")
+        going = o.claim.value.is_deleting
+        return f"Claim {name} with the session's files is being deleted." if going else ""
+    if not isinstance(o.claim, Missing):
+        return ""
     if is_adopted(o.session):
-        return _no_workspace(f"Claim {name}, which workspace.claimName names, does not exist.")
+        return f"Claim {name}, which workspace.claimName names, does not exist."
     known = o.session.status.workspace_ref
     if known is None or known.uid is None:
-        return None
-    if lifecycle.fresh_start_wished(o.session):
-        return Verdict(ready=UNKNOWN, reason="", message="", hold=True, actions=making_claim(o))
-    return _no_workspace(f"Claim {name} with the session's files does not exist any more.")
+        return ""
+    return f"Claim {name} with the session's files does not exist any more."
 
 
 def _no_workspace(message: str) -> Verdict:

@@ -103,9 +103,10 @@ def _alive(o: ExecutorObserved, session: TaskSession, pod: PodSeen, now: datetim
         said = "The pod is another session's; it is removed first."
         return Life(ExecutorState.STARTING, executorstatus.unknown(said), (removal(pod),), fields)
     if not pod.has_started and o.executor.status.boot_id is None:
-        if isinstance(o.pods.claim, Missing):  # it would wait for files that nobody brings
-            gone, remove = _no_files(session), (removal(pod),)
-            return Life(ExecutorState.ERROR, gone, remove, fields, requeue=LOOK_AGAIN)
+        lost = _no_files(o, session)
+        if lost is not None:  # it would wait for files that nobody brings
+            remove = (removal(pod),)
+            return Life(ExecutorState.ERROR, lost, remove, fields, requeue=LOOK_AGAIN)
         other = _of_another_shape(o, session, pod)
         if other is not None:
             return replace(other, fields={**fields, **other.fields})
@@ -312,10 +313,9 @@ def _make(
         waiting = _still_waiting(o, None, now)
         if waiting is not None:
             return waiting
-    claim = o.pods.claim
-    if isinstance(claim, Missing) or (isinstance(claim, Found) and claim.value.is_deleting):
-        missing = _no_files(session)
-        return Life(ExecutorState.ERROR, missing, fields=NO_ADDRESS, requeue=LOOK_AGAIN)
+    lost = _no_files(o, session)
+    if lost is not None:
+        return Life(ExecutorState.ERROR, lost, fields=NO_ADDRESS, requeue=LOOK_AGAIN)
     wanted = _wanted(o, session)
     if wanted is None:
         said = "The pod is made when the session's Task and AgentProfile are there."
@@ -335,8 +335,16 @@ def _make(
     )
 
 
-def _no_files(session: TaskSession) -> Health:
-    said = f"The claim {claim_name(session)} with the session's files does not exist."
+def _no_files(o: ExecutorObserved, session: TaskSession) -> Health | None:
+    """The claim with the session's files is gone, or goes; None while that is not known."""
+    claim = o.pods.claim
+    if isinstance(claim, Found) and claim.value.is_deleting:
+        how = "is being deleted"
+    elif isinstance(claim, Missing):
+        how = "does not exist"
+    else:
+        return None
+    said = f"The claim {claim_name(session)} with the session's files {how}."
     return Health(FALSE, WorkspaceReadyReason.WORKSPACE_MISSING, said, is_error=True)
 
 

@@ -33,6 +33,7 @@ from kandev_operator.core.observed import (
     ExecutorObserved,
     Failed,
     Found,
+    Look,
     Missing,
     PodsSeen,
     Unreadable,
@@ -261,11 +262,22 @@ def test_a_pod_of_another_session_is_removed_first() -> None:
     assert [each.uid for each in of(seen(other), DeletePod)] == ["uid-pod-1"]
 
 
-def test_a_missing_claim_is_an_error_and_no_pod() -> None:
-    o = seen(LOST["deleted"], claim=Missing())
+GOING = Found(ClaimSeen("s-a-files", "uid-claim", "Bound", is_deleting=True))
+
+
+@pytest.mark.parametrize(
+    ("claim", "words"), [(Missing(), "does not exist"), (GOING, "is being deleted")]
+)
+def test_a_claim_that_is_gone_or_goes_is_an_error_and_no_pod(
+    claim: Look[ClaimSeen], words: str
+) -> None:
+    o = seen(LOST["deleted"], claim=claim)
     status = status_of(o)
     assert (status.state, reason(status)) == ("error", "WorkspaceMissing")
+    assert words in (status.error_message or "")
     assert of(o, CreatePod) == []
+    waits = seen(a_pod(node=None, inits=()), claim=claim, status=a_pod_status(boot_id=None))
+    assert [each.uid for each in of(waits, DeletePod)] == ["uid-pod-1"], "it would wait for ever"
 
 
 def test_a_template_that_fights_stalls() -> None:
