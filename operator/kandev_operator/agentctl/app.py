@@ -163,7 +163,7 @@ class Face:
 
     async def capabilities(self, request: Request) -> Response:
         self._checks.fence(self._checks.caller(request, Scope.READ))
-        return answer(self._engine.state.capabilities)
+        return answer(report.capabilities(self._engine))
 
     async def status(self, request: Request) -> Response:
         claims = self._checks.caller(request, Scope.READ)
@@ -194,7 +194,7 @@ class Face:
 def build(engine: Engine, authenticator: Authenticator, shells: Room) -> Starlette:
     """The ASGI application."""
     face, checks = Face(engine, authenticator), Checks(engine, authenticator)
-    rooms = unserved.routes()
+    rooms = unserved.routes(checks)
     if engine.settings.upstream is None:
         rooms = [*workspace.routes(engine, checks), *shells.routes(checks)]
     routes = [

@@ -3,6 +3,7 @@
 The resume token's value is shown to scope control alone; everybody else sees its hash.
 """
 
+from kandev_operator.agentctl import unserved
 from kandev_operator.agentctl.engine import Engine
 from kandev_operator.agentctl.machine.permissions import describe
 from kandev_operator.agentctl.machine.tables import ALIVE, OPEN
@@ -11,10 +12,12 @@ from kandev_operator.contract.agent import Permission, PromptFate
 from kandev_operator.contract.status import (
     AgentReport,
     AgentStatus,
+    Capabilities,
     Health,
     JournalReport,
     JournalState,
     PromptRecord,
+    Rooms,
     SessionReport,
     StatusReport,
     TokenReport,
@@ -33,6 +36,17 @@ def health(engine: Engine) -> Health:
         session_id=engine.state.session_id,
         agent_status=engine.state.status,
     )
+
+
+def capabilities(engine: Engine) -> Capabilities:
+    """What the agent can do, and which rooms are served beside it: that is agentctl's own word."""
+    return engine.state.capabilities.model_copy(update={"rooms": rooms(engine)})
+
+
+def rooms(engine: Engine) -> Rooms:
+    """All, but for one that stands in front of another agentctl."""
+    here = engine.settings.upstream is None
+    return Rooms(files=here, git=here, shell=here, reason="" if here else unserved.REASON)
 
 
 def status(engine: Engine, *, shows_token: bool) -> StatusReport:
@@ -55,7 +69,7 @@ def status(engine: Engine, *, shows_token: bool) -> StatusReport:
             pid=engine.agent_pid if alive else None,
             exit=None if alive else state.exit,
         ),
-        capabilities=state.capabilities,
+        capabilities=capabilities(engine),
         token=_token(engine, shows_token=shows_token),
         journal=JournalReport(
             journal_id=journal.journal_id if journal else None,

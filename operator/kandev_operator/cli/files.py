@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Final, assert_never
 
-from kandev_operator.cli import refusals
+from kandev_operator.cli import refusals, rooms
 from kandev_operator.cli.clock import now
 from kandev_operator.cli.commands import FilesGet, FilesLs, FilesPut, OfFiles
 from kandev_operator.cli.desk import Desk
@@ -19,6 +19,7 @@ from kandev_operator.clients import errors
 from kandev_operator.clients.workspace import Workspace
 from kandev_operator.contract.errors import Code
 from kandev_operator.contract.files import MAX_FILE_BYTES, Entry, FileKind, encode_path
+from kandev_operator.contract.status import Room
 
 MISSING: Final = frozenset({Code.FILE_NOT_FOUND, Code.OUTSIDE_WORKSPACE, Code.NOT_A_REPOSITORY})
 LONGEST_NAME: Final = 400
@@ -30,6 +31,7 @@ async def files(desk: Desk, asked: OfFiles) -> ExitCode:
     workspace = Workspace(line.client)
     try:
         await line.client.health()  # nobody else at that address is told or believed anything
+        await rooms.require(line, Room.FILES)
         match asked:
             case FilesLs():
                 await _list(desk, workspace, asked)

@@ -5,6 +5,7 @@ What was cut is said beside the answer, so that nobody takes a part for the whol
 
 from typing import Final, assert_never
 
+from kandev_operator.cli import rooms
 from kandev_operator.cli.commands import GitDiff, GitLog, GitStatus, OfGit
 from kandev_operator.cli.desk import Desk
 from kandev_operator.cli.faults import ExitCode
@@ -15,6 +16,7 @@ from kandev_operator.clients import errors
 from kandev_operator.clients.workspace import Workspace
 from kandev_operator.contract import git as contract
 from kandev_operator.contract.git import Change
+from kandev_operator.contract.status import Room
 
 SHORT: Final = 10
 LETTER: Final = {
@@ -36,6 +38,7 @@ async def git(desk: Desk, asked: OfGit) -> ExitCode:
     repo = wire_path(asked.repo)
     try:
         await line.client.health()  # nobody else at that address is told or believed anything
+        await rooms.require(line, Room.GIT)
         match asked:
             case GitStatus():
                 _show_status(desk, await workspace.status(repo), as_json=asked.as_json)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 from typing import Final
 
+from kandev_operator.cli import rooms
 from kandev_operator.cli.commands import Shell
 from kandev_operator.cli.desk import Desk
 from kandev_operator.cli.detach import DetachKeys
@@ -33,6 +34,7 @@ from kandev_operator.contract.shell import (
     ShellReport,
     ShellRequest,
 )
+from kandev_operator.contract.status import Room
 
 RENEW_EVERY: Final = 120.0
 """Seconds between two tokens on one connection."""
@@ -53,6 +55,7 @@ async def shell(desk: Desk, command: Shell) -> int:
     request = ShellRequest(name=command.name, cols=cols, rows=rows, command=tuple(command.words))
     line = await desk.reach.line(command.session)
     try:
+        await rooms.require(line, Room.SHELL)
         shown: ShellReport | None
         if command.view_only:
             shown, whether = await _running(line, command.name), "found"
@@ -302,6 +305,7 @@ def _exit_code(ended: ShellExit) -> int:
 async def _list(desk: Desk, session: str) -> int:
     line = await desk.reach.line(session)
     try:
+        await rooms.require(line, Room.SHELL)
         listed = await line.client.shells()
     except errors.AgentctlError as error:
         raise line.fault(error) from error
@@ -325,6 +329,7 @@ def _line_of(shell: ShellReport) -> str:
 async def _close(desk: Desk, command: Shell) -> int:
     line = await desk.reach.line(command.session)
     try:
+        await rooms.require(line, Room.SHELL)
         for each in (await line.client.shells()).shells:
             if each.name == command.name:
                 await line.client.close_shell(each.shell_id)

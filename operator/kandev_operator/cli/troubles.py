@@ -25,6 +25,7 @@ _CANNOT: Final = frozenset(
         Code.OPERATION_CONFLICT,
         Code.ID_REUSED,
         Code.WORKSPACE_IN_USE,
+        Code.NOT_SERVED,
     }
 )
 """Codes that say something about the session, not about the call."""

@@ -5,7 +5,8 @@ Standard library only, no file but its memory under HOME. A prompt's first word 
   slow N        N words, 50 ms apart         ask      asks for permission, says what came of it
   exit          says one word, ends with 3   think    one thought, then an answer
 Any other prompt is answered by `heard: ` and its own text. It keeps conversations on disk, lists
-them, loads them with a replay, and waits CONFORMANCE_OPEN_DELAY seconds before it opens one.
+them, loads them with a replay, and waits CONFORMANCE_OPEN_DELAY seconds before it opens one. To
+initialize it answers protocol version 1, or CONFORMANCE_PROTOCOL.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 
 FOLDER = pathlib.Path(os.environ.get("HOME", ".")) / ".conformance-agent"
 DELAY = float(os.environ.get("CONFORMANCE_OPEN_DELAY", "0"))
+PROTOCOL = int(os.environ.get("CONFORMANCE_PROTOCOL", "1"))
 SPEAKING = threading.Lock()
 CANCELLED = threading.Event()
 ANSWERS: dict[str, Any] = {}
@@ -121,7 +123,8 @@ def answer(method: str, params: Any) -> Any:
     if method == "initialize":
         able = {"loadSession": True, "sessionCapabilities": {"list": {}}}
         info = {"name": "conformance-agent", "version": "1.0"}
-        return {"result": {"protocolVersion": 1, "agentCapabilities": able, "agentInfo": info}}
+        told = {"protocolVersion": PROTOCOL, "agentCapabilities": able, "agentInfo": info}
+        return {"result": told}
     if method == "session/new":
         return new()
     if method == "session/load":

@@ -1,6 +1,7 @@
 """Health, and who may call what: tokens that are none, too old, for another, or for less."""
 
 import json
+import re
 import time
 from typing import Final
 
@@ -10,24 +11,18 @@ from kandev_operator.conformance.target import CONTROL, Answer, Target
 from kandev_operator.contract import paths
 from kandev_operator.contract.claims import LEEWAY_SECONDS, Scope
 from kandev_operator.contract.errors import STATUS_OF, Code
+from kandev_operator.contract.routes import ROUTES
 from kandev_operator.contract.status import AgentStatus, Health
 from kandev_operator.contract.version import is_compatible
 
 HEALTH: Final = "health"
 AUTH: Final = "authentication"
-GUARDED: Final = (
-    ("PUT", paths.AGENT, Scope.CONTROL),
-    ("POST", paths.START, Scope.CONTROL),
-    ("POST", paths.STOP, Scope.CONTROL),
-    ("POST", paths.PROMPT, Scope.PROMPT),
-    ("POST", paths.CANCEL, Scope.PROMPT),
-    ("POST", paths.PERMISSIONS + "/none", Scope.PROMPT),
-    ("GET", paths.CAPABILITIES, Scope.READ),
-    ("GET", paths.PERMISSIONS, Scope.READ),
-    ("GET", paths.STATUS, Scope.READ),
-    ("GET", paths.EVENTS, Scope.READ),
+GUARDED: Final = tuple(
+    (route.method.upper(), re.sub(r"{\w+}", "none", route.path), route.scope)
+    for route in ROUTES
+    if route.scope is not None
 )
-"""Every guarded path of the contract's core, and the scope that it needs."""
+"""Every guarded call of the contract, and the scope that it needs."""
 
 
 def refused(answer: Answer, *codes: Code) -> str:

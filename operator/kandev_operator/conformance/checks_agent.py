@@ -19,6 +19,9 @@ from kandev_operator.contract.status import (
 
 AGENT: Final = "agent"
 OPERATIONS: Final = "operations"
+PROTOCOL: Final = 1
+"""What the suite's agent answers to `initialize`."""
+VERSION: Final = "protocol_version"
 
 
 async def capabilities(target: Target, profile_hash: str) -> Capabilities:
@@ -70,11 +73,28 @@ async def put_again(target: Target) -> str:
 async def probed(target: Target) -> str:
     told = await capabilities(target, await fresh(target))
     need(told.failure is None, f"the probe failed: {told.failure}")
-    need(told.agent is not None and told.protocol_version is not None, "agent or version missing")
+    need(told.agent is not None, "the agent's name is missing")
     need(told.load_session is not None, "load_session is not known after a probe")
     either = bool(told.load_session or told.resume_session)
     need(told.supports_session_resume == either, "supports_session_resume is not what it declares")
-    return f"{told.agent.name if told.agent else ''}, load {told.load_session}"
+    version, why = told.protocol_version, told.unknown.get(VERSION)
+    if version is None:
+        need(why, "protocol_version is absent, and unknown does not say why")
+    else:
+        need(why is None, f"protocol_version is {version}, and unknown says that it is not known")
+        need(version == PROTOCOL, f"protocol_version is {version}, agreed on was {PROTOCOL}")
+    return f"{told.agent.name if told.agent else ''}, protocol {version}, load {told.load_session}"
+
+
+@must("C-047", AGENT, "An agent of another protocol version is a probe's failure, not made to fit.")
+async def another_protocol(target: Target) -> str:
+    seen = await capabilities(target, await fresh(target))
+    told = await capabilities(target, await fresh(target, env={"CONFORMANCE_PROTOCOL": "999"}))
+    need(told.protocol_version in (None, 999), f"protocol_version is {told.protocol_version}")
+    if seen.protocol_version is None and (why := seen.unknown.get(VERSION)):
+        raise NotApplicable(f"protocol_version is not known: {why}")
+    need(told.failure is not None, "no failure is told")
+    return f"failure {told.failure.code if told.failure else ''}"
 
 
 @must("C-043", AGENT, "supports_workspace_only is known at once, before any agent ran.")

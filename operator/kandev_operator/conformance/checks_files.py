@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import quote
 
 from kandev_operator.conformance.checks_access import refused
+from kandev_operator.conformance.checks_rooms import require
 from kandev_operator.conformance.musts import NotApplicable, must, need
 from kandev_operator.conformance.target import Answer, Target
 from kandev_operator.contract import paths
@@ -16,34 +17,28 @@ from kandev_operator.contract.errors import Code
 from kandev_operator.contract.files import Entry, SearchAnswer, TreePage, WriteAnswer
 from kandev_operator.contract.git import CommitAnswer, GitLog, GitStatus
 from kandev_operator.contract.shell import ShellAnswer, ShellReport
+from kandev_operator.contract.status import Room
 
-FILES: Final = "files"
-GIT: Final = "git"
+FILES: Final = Room.FILES
+GIT: Final = Room.GIT
 CONTENT: Final = bytes(range(256)) * 9 + b"\r\n\xff\x00 end"
 _FILES: Final = (Scope.FILES,)
 _NEW: Final = {"If-None-Match": "*"}
 
 
-def served(answer: Answer) -> Answer:
-    """The answer, unless the target leaves this room out, as one without a workspace may."""
-    if answer.code() == Code.NOT_SERVED:
-        raise NotApplicable("the target says that it does not serve this")
-    return answer
-
-
 async def call(target: Target, method: str, path: str, body: object = None) -> Answer:
-    return served(await target.call(method, path, body, scopes=_FILES))
+    return await target.call(method, path, body, scopes=_FILES)
 
 
 async def write(target: Target, path: str, content: bytes, headers: dict[str, str]) -> Answer:
     where = f"{paths.FILES_CONTENT}?path={quote(path)}"
     token = target.token(_FILES)
-    return served(await target.send("PUT", where, content=content, headers=headers, token=token))
+    return await target.send("PUT", where, content=content, headers=headers, token=token)
 
 
 async def read(target: Target, path: str, headers: dict[str, str] | None = None) -> Answer:
     where = f"{paths.FILES_CONTENT}?path={quote(path)}"
-    return served(await target.send("GET", where, headers=headers, token=target.token(_FILES)))
+    return await target.send("GET", where, headers=headers, token=target.token(_FILES))
 
 
 @asynccontextmanager
@@ -59,7 +54,7 @@ async def folder(target: Target) -> AsyncIterator[str]:
         await call(target, "DELETE", f"{paths.FILES_ENTRY}?path={name}&recursive=true")
 
 
-@must("C-140", FILES, "Files are served while no agent runs.")
+@must("C-140", FILES, "Files are served while no agent runs.", FILES)
 async def without_an_agent(target: Target) -> str:
     await target.configured()
     await target.stopped(grace_seconds=2)
@@ -68,13 +63,15 @@ async def without_an_agent(target: Target) -> str:
     return f"{len(answer.fits(TreePage).entries)} entries"
 
 
-@must("C-141", FILES, "A write without a precondition is refused as precondition_required.")
+@must("C-141", FILES, "A write without a precondition is refused as precondition_required.", FILES)
 async def precondition(target: Target) -> str:
     async with folder(target) as name:
         return refused(await write(target, f"{name}/f", b"x", {}), Code.PRECONDITION_REQUIRED)
 
 
-@must("C-142", FILES, "What is written is read back byte for byte, under its SHA-256 as ETag.")
+@must(
+    "C-142", FILES, "What is written is read back byte for byte, under its SHA-256 as ETag.", FILES
+)
 async def binary(target: Target) -> str:
     async with folder(target) as name:
         answer = await write(target, f"{name}/f", CONTENT, _NEW)
@@ -87,7 +84,12 @@ async def binary(target: Target) -> str:
         return f"{len(CONTENT)} bytes of every kind"
 
 
-@must("C-143", FILES, "A write over content that changed meanwhile is refused and changes nothing.")
+@must(
+    "C-143",
+    FILES,
+    "A write over content that changed meanwhile is refused and changes nothing.",
+    FILES,
+)
 async def changed_meanwhile(target: Target) -> str:
     async with folder(target) as name:
         await write(target, f"{name}/f", b"one", _NEW)
@@ -99,7 +101,7 @@ async def changed_meanwhile(target: Target) -> str:
         return "412 precondition_failed"
 
 
-@must("C-144", FILES, "No path leads out of the workspace.")
+@must("C-144", FILES, "No path leads out of the workspace.", FILES)
 async def outside(target: Target) -> str:
     for path in ("../etc/passwd", "a/../../etc/passwd", "/etc/passwd", "..", "a//../.."):
         answer = await read(target, path)
@@ -108,7 +110,7 @@ async def outside(target: Target) -> str:
     return "five ways out are closed"
 
 
-@must("C-145", FILES, "A folder that is not empty is deleted only recursively.")
+@must("C-145", FILES, "A folder that is not empty is deleted only recursively.", FILES)
 async def not_empty(target: Target) -> str:
     async with folder(target) as name:
         await write(target, f"{name}/f", b"x", _NEW)
@@ -121,7 +123,7 @@ async def not_empty(target: Target) -> str:
         return "refused, then gone"
 
 
-@must("C-146", FILES, "A rename replaces nothing unless it says so.")
+@must("C-146", FILES, "A rename replaces nothing unless it says so.", FILES)
 async def rename(target: Target) -> str:
     async with folder(target) as name:
         await write(target, f"{name}/a", b"a", _NEW)
@@ -135,7 +137,7 @@ async def rename(target: Target) -> str:
         return "file_exists, then replaced"
 
 
-@must("C-147", FILES, "A range is answered with 206 and that part alone.")
+@must("C-147", FILES, "A range is answered with 206 and that part alone.", FILES)
 async def part(target: Target) -> str:
     async with folder(target) as name:
         await write(target, f"{name}/f", CONTENT, _NEW)
@@ -148,7 +150,7 @@ async def part(target: Target) -> str:
         return "206, and 416 beyond the end"
 
 
-@must("C-148", FILES, "A search finds by name and by content.")
+@must("C-148", FILES, "A search finds by name and by content.", FILES)
 async def search(target: Target) -> str:
     async with folder(target) as name:
         await write(target, f"{name}/needle.txt", b"first\nthe Needle is here\n", _NEW)
@@ -162,7 +164,7 @@ async def search(target: Target) -> str:
         return "once each"
 
 
-@must("C-160", GIT, "A folder that holds no repository of its own is not_a_repository.")
+@must("C-160", GIT, "A folder that holds no repository of its own is not_a_repository.", GIT)
 async def no_repository(target: Target) -> str:
     async with folder(target) as name:
         answer = await call(target, "GET", f"{paths.GIT_STATUS}?repo={name}")
@@ -174,9 +176,9 @@ async def repository(target: Target, name: str) -> None:
     command = ["git", "-c", "init.defaultBranch=main", "init", "-q", name]
     body = {"name": f"conformance-{uuid.uuid4().hex[:8]}", "command": command}
     shell = (Scope.SHELL,)
+    await require(target, Room.SHELL)
     made = await target.call("POST", paths.SHELL, body, scopes=shell)
-    if made.status != 201:
-        raise NotApplicable("no shell on the target to make a repository in")
+    need(made.status == 201, f"the shell to make a repository in: {made}")
     path = f"{paths.SHELL}/{made.fits(ShellAnswer).shell_id}"
 
     async def look() -> ShellReport | None:
@@ -189,7 +191,12 @@ async def repository(target: Target, name: str) -> None:
         raise NotApplicable("there is no git on the target")
 
 
-@must("C-161", GIT, "What is new is told, staged and committed; the same commit twice is refused.")
+@must(
+    "C-161",
+    GIT,
+    "What is new is told, staged and committed; the same commit twice is refused.",
+    GIT,
+)
 async def commit(target: Target) -> str:
     async with folder(target) as name:
         await repository(target, name)

@@ -8,22 +8,22 @@ from typing import Final
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from kandev_operator.conformance.checks_access import refused
-from kandev_operator.conformance.checks_files import served
 from kandev_operator.conformance.musts import Broken, must, need
 from kandev_operator.conformance.target import Target
 from kandev_operator.contract import paths
 from kandev_operator.contract.claims import Scope
 from kandev_operator.contract.errors import Code
 from kandev_operator.contract.shell import ShellAnswer, ShellList, ShellReport
+from kandev_operator.contract.status import Room
 
-SHELL: Final = "shell"
+SHELL: Final = Room.SHELL
 _SHELL: Final = (Scope.SHELL,)
 
 
 async def made(target: Target, **more: object) -> ShellAnswer:
     """A shell that runs `cat`, unless told otherwise."""
     body = {"name": f"conformance-{uuid.uuid4().hex[:8]}", "command": ["cat"], **more}
-    answer = served(await target.call("POST", paths.SHELL, body, scopes=_SHELL))
+    answer = await target.call("POST", paths.SHELL, body, scopes=_SHELL)
     need(answer.status in (200, 201), f"the shell: {answer}")
     told = answer.fits(ShellAnswer)
     need(told.created == (answer.status == 201), f"created {told.created} with {answer.status}")
@@ -61,7 +61,7 @@ async def seen(
     return told, data
 
 
-@must("C-170", SHELL, "A shell is made while no agent runs, and listed with its id.")
+@must("C-170", SHELL, "A shell is made while no agent runs, and listed with its id.", SHELL)
 async def without_an_agent(target: Target) -> str:
     await target.configured()
     await target.stopped(grace_seconds=2)
@@ -73,7 +73,7 @@ async def without_an_agent(target: Target) -> str:
     return "made and listed"
 
 
-@must("C-171", SHELL, "A name that runs already gives that shell, unchanged, created false.")
+@must("C-171", SHELL, "A name that runs already gives that shell, unchanged, created false.", SHELL)
 async def by_name(target: Target) -> str:
     await target.configured()
     first = await made(target)
@@ -85,7 +85,12 @@ async def by_name(target: Target) -> str:
     return "the same shell"
 
 
-@must("C-172", SHELL, "A viewer is told instance and cursor first; then each byte once, in order.")
+@must(
+    "C-172",
+    SHELL,
+    "A viewer is told instance and cursor first; then each byte once, in order.",
+    SHELL,
+)
 async def viewer(target: Target) -> str:
     await target.configured()
     shell = await made(target)
@@ -100,14 +105,14 @@ async def viewer(target: Target) -> str:
     return f"{len(data)} bytes, and again from a cursor"
 
 
-@must("C-173", SHELL, "A shell that does not exist is 404 unknown_shell.")
+@must("C-173", SHELL, "A shell that does not exist is 404 unknown_shell.", SHELL)
 async def unknown(target: Target) -> str:
     await target.configured()
     answer = await target.call("GET", f"{paths.SHELL}/no-such-shell", scopes=_SHELL)
-    return refused(served(answer), Code.UNKNOWN_SHELL)
+    return refused(answer, Code.UNKNOWN_SHELL)
 
 
-@must("C-174", SHELL, "DELETE ends a shell; its end is told with a reason.")
+@must("C-174", SHELL, "DELETE ends a shell; its end is told with a reason.", SHELL)
 async def deleted(target: Target) -> str:
     await target.configured()
     shell = await made(target)
@@ -127,7 +132,7 @@ async def deleted(target: Target) -> str:
     return reason
 
 
-@must("C-175", SHELL, "What is typed and shown is in no event of the stream.")
+@must("C-175", SHELL, "What is typed and shown is in no event of the stream.", SHELL)
 async def private(target: Target) -> str:
     await target.opened()
     mark = await target.mark()

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from kandev_operator.conformance.target import Target
+from kandev_operator.contract.status import Room
 
 
 class Broken(Exception):
@@ -40,6 +41,8 @@ class Must:
     area: str
     sentence: str
     check: Check
+    room: Room | None = None
+    """The room that it is about: it applies where that is not declared as left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +58,13 @@ class Finding:
 REGISTRY: Final[dict[str, Must]] = {}
 
 
-def must(id: str, area: str, sentence: str) -> Callable[[Check], Check]:
+def must(id: str, area: str, sentence: str, room: Room | None = None) -> Callable[[Check], Check]:
     """Register a check under its id."""
 
     def register(check: Check) -> Check:
         if id in REGISTRY:
             raise ValueError(f"{id} is taken")
-        REGISTRY[id] = Must(id, area, sentence, check)
+        REGISTRY[id] = Must(id, area, sentence, check, room)
         return check
 
     return register

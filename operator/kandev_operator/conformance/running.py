@@ -20,8 +20,10 @@ from kandev_operator.conformance import (
     checks_files,
     checks_permissions,
     checks_prompts,
+    checks_rooms,
     checks_shell,
 )
+from kandev_operator.conformance.checks_rooms import require
 from kandev_operator.conformance.musts import (
     REGISTRY,
     Broken,
@@ -42,6 +44,7 @@ ROOMS: Final = (
     checks_prompts,
     checks_permissions,
     checks_events,
+    checks_rooms,
     checks_files,
     checks_shell,
 )
@@ -114,6 +117,8 @@ async def run(
 async def _try(target: Target, must: Must) -> tuple[Result, str]:
     try:
         async with asyncio.timeout(LONGEST):
+            if must.room is not None:
+                await require(target, must.room)
             return Result.PASS, await must.check(target)
     except (NotApplicable, CannotSign) as exc:
         return Result.NOT_APPLICABLE, str(exc)

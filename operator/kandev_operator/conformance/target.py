@@ -130,13 +130,17 @@ class Target:
         headers: dict[str, str] | None = None,
         token: str | None = None,
     ) -> Answer:
-        """One call, as it is told; without a token where that is None."""
+        """One call, as it is told; without a token where that is None. An event stream that begins
+        is left again at once, and its body is empty here."""
         assert self._http is not None
         sent = {"Authorization": f"Bearer {token}"} if token is not None else {}
-        answer = await self._http.request(
+        async with self._http.stream(
             method, path, content=content, headers={**sent, **(headers or {})}
-        )
-        return Answer(answer.status_code, answer.headers, answer.content)
+        ) as answer:
+            begun = answer.status_code == 200 and answer.headers.get("content-type", "")
+            endless = begun and begun.startswith("text/event-stream")
+            body = b"" if endless else await answer.aread()
+            return Answer(answer.status_code, answer.headers, body)
 
     async def call(
         self,
@@ -297,25 +301,26 @@ class Target:
         self,
         until: Callable[[Frame], bool],
         *,
-        after: str = "",
-        kinds: str = "",
+        path: str = paths.EVENTS,
+        scopes: Iterable[str] = CONTROL,
         headers: dict[str, str] | None = None,
         patience: float = PATIENCE,
         opened: Callable[[], Awaitable[None]] | None = None,
+        **query: str,
     ) -> list[Frame]:
-        """The stream's frames up to the first that is wanted; `opened` runs once it answers."""
+        """A stream's frames up to the first that is wanted; `opened` runs once it answers."""
         assert self._http is not None
-        params = {k: v for k, v in {"after": after, "kinds": kinds}.items() if v}
-        sent = {"Authorization": f"Bearer {self.token()}", **(headers or {})}
+        params = {k: v for k, v in query.items() if v}
+        sent = {"Authorization": f"Bearer {self.token(scopes)}", **(headers or {})}
         frames: list[Frame] = []
         try:
             async with (
                 asyncio.timeout(patience),
-                self._http.stream("GET", paths.EVENTS, params=params, headers=sent) as answer,
+                self._http.stream("GET", path, params=params, headers=sent) as answer,
             ):
                 if answer.status_code != 200:
                     await answer.aread()
-                    raise TooLate(f"GET /events was refused: {answer.status_code}")
+                    raise TooLate(f"GET {path} was refused: {answer.status_code}")
                 if opened is not None:
                     await opened()
                 async for frame in split(answer.aiter_lines()):

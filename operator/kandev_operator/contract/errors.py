@@ -99,8 +99,9 @@ class Code(StrEnum):
     GIT_CONFIG_UNSAFE = "git_config_unsafe"
     """The repository's own configuration says where credentials would go; details: `keys`."""
     NOT_SERVED = "not_served"
-    """This agentctl leaves that part of the contract out: one that stands in front of another has
-    no workspace of its own, hence no shell, files and git. Its capabilities say so too."""
+    """This agentctl leaves that room out: one that stands in front of another has no workspace of
+    its own, hence no shell, files and git. `rooms` in its capabilities says so, too; details: the
+    `room`."""
     UPSTREAM_UNAVAILABLE = "upstream_unavailable"
     """This agentctl stands in front of another one, which does not answer (or not to us): nothing
     is known of the agent now."""

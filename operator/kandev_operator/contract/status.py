@@ -5,7 +5,7 @@ caller that missed every event loses nothing by reading it once. Times are RFC 3
 """
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from pydantic import Field
 
@@ -129,14 +129,54 @@ class McpCapabilities(Wire):
     sse: bool = False
 
 
-class Capabilities(Wire):
-    """GET `/api/v1/capabilities`. Absent means not known yet, which is not a no."""
+class Room(StrEnum):
+    """A part of the contract that an agentctl may leave out."""
 
+    FILES = "files"
+    GIT = "git"
+    SHELL = "shell"
+
+
+class Rooms(Wire):
+    """Which rooms are served. agentctl's own word, known at once, whatever the agent does.
+
+    True: the room keeps its MUSTs. False: every path below `/api/v1/ROOM` is refused with 501
+    `not_served`, and nothing is done. Absent: not told, as by an agentctl of an earlier version.
+    """
+
+    files: bool | None = None
+    git: bool | None = None
+    shell: bool | None = None
+    reason: str = ""
+    """Why one is not served, for people."""
+
+    def serves(self, room: Room) -> bool | None:
+        """What is said of one room."""
+        match room:
+            case Room.FILES:
+                return self.files
+            case Room.GIT:
+                return self.git
+            case Room.SHELL:
+                return self.shell
+            case _:
+                assert_never(room)
+
+
+class Capabilities(Wire):
+    """GET `/api/v1/capabilities`. Absent means not known, which is not a no.
+
+    After a probe that did not fail, an absent `agent`, `protocol_version` or `load_session` stays
+    absent, and `unknown` says why. Nothing that was not seen is ever made up.
+    """
+
+    rooms: Rooms | None = None
     supports_session_resume: bool | None = None
     """The agent declares `session/resume` or `session/load`."""
     supports_workspace_only: bool | None = None
     agent: AgentInfo | None = None
     protocol_version: int | None = None
+    """The one agreed on with the agent in `initialize`."""
     load_session: bool | None = None
     resume_session: bool | None = None
     list_sessions: bool | None = None
@@ -145,6 +185,8 @@ class Capabilities(Wire):
     logins: tuple[AuthMethod, ...] = ()
     prompt: PromptCapabilities | None = None
     mcp: McpCapabilities | None = None
+    unknown: dict[str, str] = {}
+    """Fields of this body that this agentctl cannot know of this agent, each with the reason."""
     profile_hash: str | None = None
     """Which configuration the answers are about."""
     probed_at: str | None = None

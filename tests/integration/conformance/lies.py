@@ -199,6 +199,32 @@ def says(path: str, **changes: Any) -> Lie:
     return answers(path, lambda body: body.update(changes))
 
 
+def both(*lies: Lie) -> Lie:
+    """Several lies at once, about calls and answers."""
+
+    def ask(asked: Asked) -> None:
+        for lie in lies:
+            lie.ask(asked)
+
+    def tell(asked: Asked, told: Told) -> None:
+        for lie in lies:
+            lie.tell(asked, told)
+
+    return Lie(ask=ask, tell=tell)
+
+
+def leaves_out(room: str, *, but: str = "") -> Lie:
+    """A room is said to be left out, and is; one path of it is served all the same."""
+
+    def declare(body: Any) -> None:
+        body["rooms"] |= {room: False, "reason": "a lie"}
+
+    def wrongly(asked: Asked) -> bool:
+        return asked.path.startswith(f"/api/v1/{room}") and asked.path != but
+
+    return both(answers("/capabilities", declare), rejects(wrongly, "not_served", 501))
+
+
 def asks(path: str, change: Callable[[Asked], None]) -> Lie:
     """Something else is done than what was asked."""
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from integration.conformance.lies import (
     forgets,
     frames,
     late,
+    leaves_out,
     overheard,
     rejects,
     says,
@@ -27,7 +29,7 @@ from integration.conformance.lies import (
     without,
     words,
 )
-from kandev_operator.conformance.musts import REGISTRY, Result
+from kandev_operator.conformance.musts import REGISTRY, Finding, Result
 from kandev_operator.conformance.running import prepare, run, tidy
 from kandev_operator.conformance.signing import KeyCredentials
 from kandev_operator.conformance.target import Target
@@ -136,6 +138,18 @@ def started(changes: str) -> Lie:
     return Lie(tell=tell)
 
 
+def another_protocol_fits(body: Any) -> None:
+    if body["failure"]:
+        body |= {"failure": None, "protocol_version": 1}
+
+
+def on(path: str) -> Callable[[Any], bool]:
+    return lambda asked: bool(asked.path == path)
+
+
+ALL_ROOMS = {"files": True, "git": True, "shell": True}
+NO_ROOMS = {**dict.fromkeys(ALL_ROOMS, False), "reason": "a lie"}
+STRANGE = "/api/v1/git/no-such-thing/of-a-room"
 TAKES_ANYBODY = {f"C-{n:03}": takes("unauthorized") for n in (10, 11, 15, 16, 17, 18, 19)}
 TYPED: list[bytes] = []
 """What was typed into any shell."""
@@ -162,6 +176,7 @@ LIES: dict[str, Lie] = {
     "C-040": says(paths.AGENT, changed=False),
     "C-041": says(paths.AGENT, changed=True),
     "C-042": says(paths.CAPABILITIES, agent=None),
+    "C-047": answers(paths.CAPABILITIES, another_protocol_fits),
     "C-043": says(paths.CAPABILITIES, supports_workspace_only=None),
     "C-044": says(paths.HEALTH, status="degraded"),
     "C-045": takes("session_conflict"),
@@ -237,13 +252,56 @@ LIES: dict[str, Lie] = {
     "C-173": takes("unknown_shell"),
     "C-174": asks_nothing("DELETE", paths.SHELL),
     "C-175": overheard(TYPED),
+    "C-135": says(paths.CAPABILITIES, rooms=None),
+    "C-136": leaves_out("files", but=paths.FILES_WATCH),
     "C-131": takes("too_large"),
     "C-132": fails_outright(),
 }
+MORE: list[tuple[str, str, Lie]] = [
+    (
+        "C-042",
+        "an absent version without a reason",
+        says(paths.CAPABILITIES, protocol_version=None),
+    ),
+    ("C-042", "a version made up", says(paths.CAPABILITIES, protocol_version=2)),
+    (
+        "C-042",
+        "a version that is known and is not",
+        says(paths.CAPABILITIES, unknown={"protocol_version": "not told"}),
+    ),
+    ("C-135", "no reason", says(paths.CAPABILITIES, rooms={**ALL_ROOMS, "git": False})),
+    ("C-136", "served and said not to be", says(paths.CAPABILITIES, rooms=NO_ROOMS)),
+    ("C-136", "one path of a served room", rejects(on(paths.GIT_PUSH), "not_served", 501)),
+    ("C-136", "a path that the contract does not have", leaves_out("git", but=STRANGE)),
+    ("C-140", "said to be served, and is not", rejects(on(paths.FILES_TREE), "not_served", 501)),
+]
+"""Other ways to break a MUST."""
 
 
 def test_there_is_a_lie_for_every_must() -> None:
     assert set(LIES) == set(REGISTRY)
+
+
+async def tried(
+    id: str, lie: Lie, agentctl: Sidecar, key: Path, swallow: Callable[[bytes], bytes] = bytes
+) -> Finding:
+    """One MUST, asked of a real agentctl behind a lie."""
+    credentials = KeyCredentials(key, AUDIENCE, "operator")
+    url = agentctl.run["url"]
+    async with Target(url, credentials, session="conformance-lies") as honest:
+        await prepare(honest, even_if_serving=True)
+        honest.epoch = max(1, agentctl.status(term=None, epoch=None)["epoch"])
+        await honest.configured()
+        transport = Lying(lie)
+        async with Target(
+            url, credentials, transport=transport, session=honest.session, epoch=honest.epoch
+        ) as target:
+            target.wrap = lambda line: Line(line, swallow, TYPED)  # type: ignore[assignment]
+            finding = (await run(target, [REGISTRY[id]]))[0]
+        honest.epoch = max(honest.epoch, target.epoch)
+        await tidy(honest)
+    print(id, finding.seen)
+    return finding
 
 
 @pytest.mark.parametrize("id", sorted(LIES))
@@ -252,20 +310,28 @@ async def test_a_lie_is_found_out(
 ) -> None:
     if id == "C-117":
         monkeypatch.setattr(paths, "HEARTBEAT_SECONDS", 0.5)  # what is waited for never comes
-    credentials = KeyCredentials(key, AUDIENCE, "operator")
-    url = agentctl.run["url"]
-    async with Target(url, credentials, session="conformance-lies") as honest:
-        await prepare(honest, even_if_serving=True)
-        honest.epoch = max(1, agentctl.status(term=None, epoch=None)["epoch"])
-        await honest.configured()
-        transport = Lying(LIES[id])
-        async with Target(
-            url, credentials, transport=transport, session=honest.session, epoch=honest.epoch
-        ) as target:
-            swallow = SWALLOWED.get(id, bytes)
-            target.wrap = lambda line: Line(line, swallow, TYPED)  # type: ignore[assignment]
-            finding = (await run(target, [REGISTRY[id]]))[0]
-        honest.epoch = max(honest.epoch, target.epoch)
-        await tidy(honest)
-    print(id, finding.seen)
+    finding = await tried(id, LIES[id], agentctl, key, SWALLOWED.get(id, bytes))
     assert finding.result is Result.FAIL, finding.seen
+
+
+@pytest.mark.parametrize(
+    ("id", "lie"), [pytest.param(id, lie, id=f"{id} {words}") for id, words, lie in MORE]
+)
+async def test_another_lie_is_found_out(id: str, lie: Lie, agentctl: Sidecar, key: Path) -> None:
+    finding = await tried(id, lie, agentctl, key)
+    assert finding.result is Result.FAIL, finding.seen
+
+
+async def test_what_is_said_to_be_unknown_or_left_out_is_no_pass(
+    agentctl: Sidecar, key: Path
+) -> None:
+    """So our own run, which takes nothing but a pass, cannot have a null or a room left out."""
+    unknown = {"protocol_version": "somebody hides it"}
+    hides = says(paths.CAPABILITIES, protocol_version=None, unknown=unknown)
+    for id, lie in (
+        ("C-047", hides),
+        ("C-140", leaves_out("files")),
+        ("C-170", leaves_out("shell")),
+    ):
+        finding = await tried(id, lie, agentctl, key)
+        assert finding.result is Result.NOT_APPLICABLE, finding.seen

@@ -278,6 +278,12 @@ def test_an_agent_that_never_initializes_is_ended(
 
 
 def test_files_git_and_shell_are_refused_by_name(front: Fronted) -> None:
+    rooms = front.raw("GET", "/api/v1/capabilities").json()["rooms"]
+    assert (rooms["files"], rooms["git"], rooms["shell"]) == (False, False, False)
     for path in ("/api/v1/files/tree", "/api/v1/git/status", "/api/v1/shell"):
-        answer = front.raw("GET", path)
+        answer = front.raw("GET", path, scopes=["files", "shell"])
         assert (answer.status_code, answer.json()["code"]) == (501, "not_served")
+        assert rooms["reason"] in answer.json()["message"]
+        assert path.split("/")[3] == answer.json()["details"]["room"]
+        stranger = front.http.get(front.run["url"] + path)
+        assert stranger.status_code == 401, "who calls is asked first"

@@ -32,6 +32,7 @@ class FakeAgentctl:
         self.last_turn: Json | None = None
         self.records: list[Json] = []
         self.permissions: list[Json] = []
+        self.rooms: Json | None = None
         self.prompts: list[Json] = []
         self.answers: list[tuple[str, Json]] = []
         self.cancels = 0
@@ -154,6 +155,10 @@ class FakeAgentctl:
         match request.method, path:
             case "GET", "/api/v1/status":
                 return web.json_response(self.report)
+            case "GET", "/api/v1/capabilities":
+                return web.json_response({"rooms": self.rooms})
+            case "GET", "/api/v1/shell":
+                return web.json_response({"instance_id": self.instance_id, "shells": []})
             case "GET", "/api/v1/events":
                 return await self.stream(request)
             case "POST", "/api/v1/prompt":

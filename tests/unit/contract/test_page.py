@@ -19,8 +19,18 @@ def test_the_page_is_that_of_the_suite() -> None:
     assert all(must.sentence in text for must in every())
 
 
-def test_our_own_results_are_there_for_every_must() -> None:
-    assert set(page.known()["agentctl"]) == {must.id for must in every()}
+def test_the_results_of_both_forms_are_there_for_every_must() -> None:
+    known, every_id = page.known(), {must.id for must in every()}
+    assert {name: set(column.results) for name, column in known.items()} == {
+        "agentctl": every_id,
+        "agentctl --upstream": every_id,
+    }
+    assert not known["agentctl"].why, "ours leaves nothing out"
+    upstream = known["agentctl --upstream"]
+    left_out = {id for id, result in upstream.results.items() if result == "not-applicable"}
+    assert left_out == set(upstream.why)
+    for why in upstream.why.values():
+        assert f": {why}." in README.read_text(), "the page says why"
 
 
 def test_every_model_of_the_contract_is_linked() -> None:

@@ -22,7 +22,7 @@ from kandev_operator.agentctl.upstream.stream import Broken, Rejected, Stream
 from kandev_operator.agentctl.upstream.turn import Conversation
 from kandev_operator.agentctl.verdicts import Fault, Listing, is_definitely_gone
 from kandev_operator.contract.agent import AgentSpec
-from kandev_operator.contract.status import Capabilities, Failure, FailureCode
+from kandev_operator.contract.status import AgentInfo, Capabilities, Failure, FailureCode
 
 log = logging.getLogger("kandev.agentctl.upstream")
 Json = dict[str, Any]
@@ -30,6 +30,13 @@ Json = dict[str, Any]
 PROBE_SECONDS: Final = 20.0
 TOLD_SECONDS: Final = 1.0
 """What is offered in a conversation is told beside the answer that it is open."""
+NEVER_TOLD: Final = {
+    "protocol_version": "the upstream does not tell what it and the agent agreed on",
+    "auth_methods": "the upstream does not tell them",
+    "logins": "the upstream does not tell them",
+    "mcp": "the upstream does not tell it",
+}
+"""What their answer to `initialize` leaves out, and no other call of theirs tells."""
 NOBODY: Final = "00000000-0000-4000-8000-000000000000"
 """A conversation that no agent has: asked for, to learn whether any can be asked for."""
 
@@ -88,14 +95,16 @@ class Opening:
                 message = f"initialize was not answered within {seconds:g} s"
                 raise Fault(Failure(code=FailureCode.TIMED_OUT, message=message)) from None
             load = await self._can_load()
+        agent = wire.agent_info(info)
         return Capabilities(
             supports_session_resume=load,
             supports_workspace_only=False,
-            agent=wire.agent_info(info),
+            agent=agent,
             load_session=load,
             resume_session=False,
             list_sessions=False,
             prompt=self._talk.prompts,
+            unknown=_unknown(agent, load, adopted=started.adopted),
             probed_at=now(),
         )
 
@@ -156,6 +165,21 @@ class Opening:
         if mode == "resume" and is_definitely_gone(failure, Listing.NONE, marker_verified=verified):
             return failure.model_copy(update={"code": FailureCode.SESSION_NOT_FOUND})
         return failure
+
+
+def _unknown(agent: AgentInfo | None, load: bool | None, *, adopted: bool) -> dict[str, str]:
+    """What stays absent, each with the reason."""
+    found = dict(NEVER_TOLD)
+    if agent is None:
+        found["agent"] = (
+            "it is told at initialize only, and somebody else initialized this process"
+            if adopted
+            else "the upstream tells none"
+        )
+    if load is None:
+        words = "whether the agent can load a conversation was asked, and not answered"
+        found |= dict.fromkeys(("load_session", "supports_session_resume"), words)
+    return found
 
 
 def _require_loading(capabilities: Capabilities) -> None:
