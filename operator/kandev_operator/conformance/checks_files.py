@@ -171,23 +171,28 @@ async def no_repository(target: Target) -> str:
         return refused(answer, Code.NOT_A_REPOSITORY)
 
 
-async def repository(target: Target, name: str) -> None:
-    """Make one with git itself, in a shell of the target's."""
-    command = ["git", "-c", "init.defaultBranch=main", "init", "-q", name]
+async def in_a_shell(target: Target, command: list[str], what: str) -> int | None:
+    """Run something in a shell of the target's; gives its exit code."""
+    await require(target, Room.SHELL)
     body = {"name": f"conformance-{uuid.uuid4().hex[:8]}", "command": command}
     shell = (Scope.SHELL,)
-    await require(target, Room.SHELL)
     made = await target.call("POST", paths.SHELL, body, scopes=shell)
-    need(made.status == 201, f"the shell to make a repository in: {made}")
+    need(made.status == 201, f"the shell to run {command[0]} in: {made}")
     path = f"{paths.SHELL}/{made.fits(ShellAnswer).shell_id}"
 
     async def look() -> ShellReport | None:
         told = (await target.call("GET", path, scopes=shell)).fits(ShellReport)
         return told if told.exit is not None else None
 
-    ended = await target.eventually(look, "the end of git init")
+    ended = await target.eventually(look, what)
     await target.call("DELETE", path, scopes=shell)
-    if ended.exit is None or ended.exit.code != 0:
+    return ended.exit.code if ended.exit is not None else None
+
+
+async def repository(target: Target, name: str) -> None:
+    """Make one with git itself."""
+    command = ["git", "-c", "init.defaultBranch=main", "init", "-q", name]
+    if await in_a_shell(target, command, "the end of git init") != 0:
         raise NotApplicable("there is no git on the target")
 
 

@@ -22,6 +22,7 @@ from kandev_operator.conformance import (
     checks_prompts,
     checks_rooms,
     checks_shell,
+    checks_watch,
 )
 from kandev_operator.conformance.checks_rooms import require
 from kandev_operator.conformance.musts import (
@@ -47,6 +48,7 @@ ROOMS: Final = (
     checks_rooms,
     checks_files,
     checks_shell,
+    checks_watch,
 )
 """Where the checks are; importing them registers each."""
 LONGEST: Final = 180.0

@@ -301,7 +301,7 @@ class Target:
         self,
         until: Callable[[Frame], bool],
         *,
-        path: str = paths.EVENTS,
+        stream: str = paths.EVENTS,
         scopes: Iterable[str] = CONTROL,
         headers: dict[str, str] | None = None,
         patience: float = PATIENCE,
@@ -316,11 +316,11 @@ class Target:
         try:
             async with (
                 asyncio.timeout(patience),
-                self._http.stream("GET", path, params=params, headers=sent) as answer,
+                self._http.stream("GET", stream, params=params, headers=sent) as answer,
             ):
                 if answer.status_code != 200:
                     await answer.aread()
-                    raise TooLate(f"GET {path} was refused: {answer.status_code}")
+                    raise TooLate(f"GET {stream} was refused: {answer.status_code}")
                 if opened is not None:
                     await opened()
                 async for frame in split(answer.aiter_lines()):

@@ -134,7 +134,12 @@ class SearchAnswer(Wire):
 
 
 class WatchEvent(StrEnum):
-    """The `event:` of GET `/api/v1/files/watch?path=&ignored=false` (server-sent events)."""
+    """The `event:` of GET `/api/v1/files/watch?path=&ignored=false` (server-sent events).
+
+    `path` is a folder that is there, under its own name; a symlink on the way is `not_a_folder`.
+    Frames have no id, and there is no cursor: who comes again begins with `ready`, and reads anew
+    what it needs. From `ready` on, each change is told or an `overflow` is.
+    """
 
     READY = "ready"
     """First: everything from here on is told. `WatchReady`."""

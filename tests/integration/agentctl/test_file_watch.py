@@ -152,6 +152,30 @@ def test_a_reader_of_one_folder_hears_of_that_folder(bench: Bench) -> None:
         assert {path.partition("/")[0] for path in watcher.until("a/f")} == {"a"}
 
 
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("..", 403, "outside_workspace"),
+        ("a/../..", 403, "outside_workspace"),
+        ("away", 403, "outside_workspace"),
+        ("nowhere", 404, "file_not_found"),
+        ("f", 409, "not_a_folder"),
+        ("link", 409, "not_a_folder"),
+        ("link/b", 409, "not_a_folder"),
+    ],
+)
+def test_what_would_be_silent_for_ever_is_refused(
+    bench: Bench, path: str, status: int, code: str
+) -> None:
+    bench.make_folder("a/b", parents=True)
+    bench.put("f", b"")
+    (bench.workspace / "link").symlink_to("a")
+    (bench.workspace / "away").symlink_to("/etc")
+    watcher = Watcher(bench, path=path)
+    assert (watcher.status, watcher.refused["code"]) == (status, code)
+    watcher.close()
+
+
 def test_many_changes_of_one_file_are_few_events(bench: Bench) -> None:
     bench.put("f", b"")
     with watching(bench) as watcher:

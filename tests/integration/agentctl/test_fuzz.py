@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from integration.agentctl.harness import AUDIENCE, Keys, Sidecar
+from integration.agentctl.harness import AUDIENCE, Keys, Sidecar, eventually
 from kandev_operator.contract import openapi, paths, routes
 from kandev_operator.contract.errors import STATUS_OF, Code, ErrorBody
 
@@ -133,6 +133,57 @@ def test_cursors_and_kinds_that_are_none(fuzzed: Sidecar, after: str, kinds: str
         if answer.status_code != 200:
             answer.read()
             refusal(answer)
+
+
+FOLDERS = st.text(max_size=60) | st.sampled_from(
+    [
+        "",
+        "a",
+        "..",
+        "../x",
+        "a/..",
+        "/",
+        "link",
+        "%",
+        "%2",
+        "%41",
+        "%FF",
+        "f",
+        "a//b",
+        ".git",
+        "x" * 9000,
+    ]
+)
+FLAGS = st.sampled_from(["", "true", "false", "1", "0", "TRUE"]) | st.text(max_size=20)
+
+
+@CALM
+@given(path=FOLDERS, ignored=FLAGS, more=st.dictionaries(st.text(max_size=9), st.text(max_size=9)))
+def test_watches_of_what_is_no_folder(
+    fuzzed: Sidecar, path: str, ignored: str, more: dict[str, str]
+) -> None:
+    """What is taken begins with `ready`; a place that is still taken is given back in a moment."""
+    (fuzzed.workspace / "a").mkdir(exist_ok=True)
+    (fuzzed.workspace / "f").touch()
+    if not (fuzzed.workspace / "link").is_symlink():
+        (fuzzed.workspace / "link").symlink_to("a")
+    headers = {"Authorization": f"Bearer {fuzzed.keys.token(scopes=['files'])}"}
+    url = fuzzed.run["url"] + paths.FILES_WATCH
+    query = {**more, "path": path, "ignored": ignored}
+
+    def asked() -> bool:
+        with fuzzed.http.stream("GET", url, params=query, headers=headers) as answer:
+            if answer.status_code == 200:
+                assert next(answer.iter_lines()) == "event: ready"
+                return True
+            answer.read()
+            if answer.status_code != STATUS_OF[Code.BUSY]:
+                refusal(answer)
+            return answer.status_code != STATUS_OF[Code.BUSY]
+
+    eventually(asked, "an answer")
+    if path in ("..", "../x", "a/..", "link", "f"):
+        assert fuzzed.http.get(url, params=query, headers=headers).status_code >= 400
 
 
 TOKENS = st.one_of(

@@ -143,6 +143,35 @@ def another_protocol_fits(body: Any) -> None:
         body |= {"failure": None, "protocol_version": 1}
 
 
+def told_paths(frame: bytes) -> list[str]:
+    head, _, data = frame.partition(b"\ndata: ")
+    return list(json.loads(data)["paths"]) if head == b"event: changed" else []
+
+
+def one_by_one(frame: bytes) -> bytes:
+    each = [
+        b"event: changed\ndata: " + json.dumps({"paths": [p]}).encode() for p in told_paths(frame)
+    ]
+    return b"\n\n".join(each) or frame
+
+
+def twice(frame: bytes) -> bytes:
+    paths = told_paths(frame)
+    return b"event: changed\ndata: " + json.dumps({"paths": paths * 2}).encode() if paths else frame
+
+
+def silent_after_overflow() -> Callable[[bytes], bytes | None]:
+    lost: list[bytes] = []
+
+    def change(frame: bytes) -> bytes | None:
+        if lost:
+            return None
+        lost.extend([frame] if b"event: overflow" in frame else [])
+        return frame
+
+    return change
+
+
 def on(path: str) -> Callable[[Any], bool]:
     return lambda asked: bool(asked.path == path)
 
@@ -244,6 +273,11 @@ LIES: dict[str, Lie] = {
     "C-146": asks(paths.FILES_RENAME, lambda asked: asked.edit(overwrite=True)),
     "C-147": asks(paths.FILES_CONTENT, lambda asked: asked.headers.pop("range", None)),
     "C-148": says(paths.FILES_SEARCH, matches=[]),
+    "C-149": words('"boot_id":"', '"boot_id":"another-'),
+    "C-150": words("/gone", "/old"),
+    "C-151": frames(one_by_one),
+    "C-152": takes("outside_workspace"),
+    "C-153": without("event: overflow"),
     "C-160": takes("not_a_repository"),
     "C-161": asks(paths.GIT_COMMIT, lambda asked: asked.edit(expected_head=None)),
     "C-170": says(paths.SHELL, shells=[]),
@@ -273,6 +307,10 @@ MORE: list[tuple[str, str, Lie]] = [
     ("C-136", "served and said not to be", says(paths.CAPABILITIES, rooms=NO_ROOMS)),
     ("C-136", "one path of a served room", rejects(on(paths.GIT_PUSH), "not_served", 501)),
     ("C-136", "a path that the contract does not have", leaves_out("git", but=STRANGE)),
+    ("C-149", "a cursor", words("event: ready", "id: j:1\nevent: ready")),
+    ("C-151", "a path twice", frames(twice)),
+    ("C-152", "the whole workspace", asks(paths.FILES_WATCH, no_cursor)),
+    ("C-153", "silence after an overflow", frames(silent_after_overflow())),
     ("C-140", "said to be served, and is not", rejects(on(paths.FILES_TREE), "not_served", 501)),
 ]
 """Other ways to break a MUST."""

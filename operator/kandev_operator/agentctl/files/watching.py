@@ -236,6 +236,7 @@ class Watches:
     @asynccontextmanager
     async def reading(self, folder: Names, *, ignored: bool) -> AsyncIterator[tuple[Watch, Reader]]:
         """A reader of changes in a folder, for as long as the block lasts; raises Refusal."""
+        await self._pool.run(_require_folder, self._root, folder)
         if self._readers >= MAX_READERS:
             raise Refusal(Code.BUSY, f"at most {MAX_READERS} watch for changes at once")
         self._readers += 1
@@ -272,3 +273,11 @@ class Watches:
         known[1].cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await known[1]
+
+
+def _require_folder(root: Root, names: Names) -> None:
+    """A folder that is there, under its own name: of any other, silence would mean nothing."""
+    with told(), root.folder(()) as top, root.folder(names) as fd:
+        wanted = b"/".join((os.readlink(f"/proc/self/fd/{top}".encode()), *names))
+        if os.readlink(f"/proc/self/fd/{fd}".encode()) != wanted:
+            raise Refusal(Code.NOT_A_FOLDER, "a symlink is on the way: watch where it leads")
