@@ -63,6 +63,15 @@ def _measure(agentctl: "Agentctl", workspace: Path, say: Callable[[str], None]) 
         for name, (path, query, goal) in calls.items():
             say(name)
             metrics.append(_timed(agentctl, name, path, query, goal))
+        say("patterns that match all of it, though it is tracked")
+        patterns = workspace / ".gitignore"
+        patterns.write_text("d*\n")
+        name = "the same page, tracked, and matched by patterns"
+        (began, first) = (time.monotonic(), agentctl.get(paths.FILES_TREE, {"depth": "2"}))
+        metrics.append(_time(f"{name}, first", time.monotonic() - began))
+        assert len(first["entries"]) > EACH, "what is tracked is shown"
+        metrics.append(_timed(agentctl, name, paths.FILES_TREE, {"depth": "2"}, None))
+        patterns.unlink()
         say(f"{CHANGED} changed and {NEW} new files")
         for number in range(CHANGED):
             (workspace / f"d{number:04}/file-1").write_text("changed\n")

@@ -15,7 +15,8 @@ MUST, for an implementation:
 - delete a folder that is not empty only with `recursive=true`; replace by rename only with
   `overwrite`; never touch the workspace folder itself;
 - say what was left out: `next`, `truncated`, `overflow`. Silence means complete.
-- leave out what git ignores, and `.git`, from trees, searches and watches unless `ignored=true`.
+- leave out what git ignores, and `.git`, from trees, searches and watches unless `ignored=true`. By
+  git's own rule: patterns do not apply to a file that is tracked, nor to a folder that holds one.
 
 Answers about content carry `ETag` (strong: the file's SHA-256; weak: the file is larger than
 MAX_FILE_BYTES and only its stat was looked at) and `X-Kandev-Mode`. Ranges are single byte ranges.

@@ -143,6 +143,17 @@ def test_what_git_ignores_is_not_told_unless_asked(bench: Bench) -> None:
         watcher.until("build/more")
 
 
+def test_what_is_tracked_is_told_whatever_the_patterns_say(bench: Bench) -> None:
+    repository(bench.workspace, {"x.log": "", "build/deep/keep": ""})
+    bench.put(".gitignore", b"*.log\nbuild\n")
+    with watching(bench) as watcher:
+        for name in ("x.log", "y.log", "build/deep/keep", "build/deep/out", "last"):
+            (bench.workspace / name).touch()
+        assert watcher.until("x.log", "build/deep/keep", "last") == {
+            *("x.log", "build/deep/keep", "last")
+        }
+
+
 def test_a_reader_of_one_folder_hears_of_that_folder(bench: Bench) -> None:
     bench.make_folder("a")
     bench.make_folder("b")

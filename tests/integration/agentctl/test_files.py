@@ -289,6 +289,30 @@ def test_what_git_ignores_is_left_out_unless_asked(bench: Bench) -> None:
     assert everything["keep.log"] is everything["src/a.py"] is False
 
 
+def test_what_is_tracked_is_shown_whatever_the_patterns_say(bench: Bench) -> None:
+    files = {"x.log": "", "build/deep/keep": "", "wild[1]/f": "", "src/a.py": ""}
+    repository(bench.workspace, files)
+    bench.put(".gitignore", b"*.log\nbuild\nwild*\nmany-*\n")
+    for name in ("y.log", "build/out", "build/deep/out", "build/other/out", "wild1/f", "wild[1]/g"):
+        path = bench.workspace / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    shown = [".gitignore", "build", "build/deep", "build/deep/keep", "src", "src/a.py"]
+    shown += ["wild[1]", "wild[1]/f", "x.log"]
+    assert bench.names(depth=4) == shown
+    everything = {e["path"]: e["ignored"] for e in bench.tree(depth=4, ignored=True)["entries"]}
+    assert {path for path, ignored in everything.items() if ignored is False} == set(shown)
+    # The index is asked anew when it is another one, and for any number of paths.
+    git(bench.workspace, "rm", "-q", "--cached", "x.log")
+    git(bench.workspace, "add", "-f", "y.log")
+    for number in range(40):
+        (bench.workspace / f"many-{number:02}").touch()
+    git(bench.workspace, "add", "-f", "many-07")
+    shown = [*shown[:3], *shown[3:4], "many-07", *shown[4:-1], "y.log"]
+    assert bench.names(depth=4) == shown
+    assert bench.names("wild[1]") == ["wild[1]/f"]
+
+
 def test_without_a_repository_nothing_is_ignored(bench: Bench) -> None:
     bench.put(".gitignore", b"*\n")
     bench.put("x", b"")

@@ -2,8 +2,8 @@
 
 Patterns of a repository can be made to take for ever to match; git can be ended, a thread of ours
 could not. Where git is missing, or there is no repository, or it stops answering, nothing is known.
-A path is judged by the patterns alone: to look each one up in the index would take seconds for a
-page of a large repository. A tracked file that a pattern matches too is so left out of a tree.
+What a pattern matches is looked up in the index then: a tracked file is not ignored, and no folder
+that holds one is.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from typing import Final
 
 from kandev_operator.agentctl.git.repository import Options, Repositories, Repository
 from kandev_operator.agentctl.git.run import Running
+from kandev_operator.agentctl.git.tracked import Tracked
 from kandev_operator.agentctl.refusal import Refusal
 
 ASKING_SECONDS: Final = 10.0
@@ -32,10 +33,10 @@ class NobodyToAsk:
 
 
 class Asked:
-    """A `git check-ignore` that answers path by path."""
+    """A `git check-ignore` that answers path by path, and the index behind it."""
 
-    def __init__(self, process: Running) -> None:
-        self._process = process
+    def __init__(self, process: Running, repository: Repository, tracked: Tracked) -> None:
+        self._process, self._repository, self._tracked = process, repository, tracked
         self._rest = b""
         self._lost = False
 
@@ -46,8 +47,12 @@ class Asked:
             async with asyncio.timeout(ASKING_SECONDS), asyncio.TaskGroup() as group:
                 group.create_task(self._tell(paths))
                 answers = group.create_task(self._hear(len(paths)))
-            return answers.result()
-        except (TimeoutError, ExceptionGroup):
+            matched = answers.result()
+            if not matched:
+                return matched
+            async with asyncio.timeout(ASKING_SECONDS):
+                return matched - await self._tracked.among(self._repository, sorted(matched))
+        except (TimeoutError, ExceptionGroup, Refusal):
             self._lost = True
             return None
 
@@ -77,6 +82,7 @@ class Ignores:
 
     def __init__(self, repositories: Repositories) -> None:
         self._repositories = repositories
+        self._tracked = Tracked()
 
     @asynccontextmanager
     async def judge(self) -> AsyncIterator[Asked | NobodyToAsk]:
@@ -91,7 +97,7 @@ class Ignores:
                         options=Options(seconds=60.0, extra={"GIT_LITERAL_PATHSPECS": "0"}),
                     )
                 )
-                asked: Asked | NobodyToAsk = Asked(process)
+                asked: Asked | NobodyToAsk = Asked(process, repository, self._tracked)
             except Refusal:
                 asked = NobodyToAsk()
             yield asked
