@@ -140,7 +140,7 @@ class Execution:
         state = str(self._settings.state)
         try:
             killed = await asyncio.to_thread(orphans.kill_leftovers, state)
-        except TimeoutError as exc:
+        except orphans.Lingering as exc:
             raise _NotLaunched(
                 Failure(code=FailureCode.WORKSPACE_IN_USE, message=str(exc))
             ) from None

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 PR_SET_PDEATHSIG: Final = 1
@@ -24,6 +24,8 @@ PR_SET_CHILD_SUBREAPER: Final = 36
 STATE_MARK: Final = "KANDEV_STATE"
 EXECUTION_MARK: Final = "KANDEV_EXECUTION_ID"
 SHELL_MARK: Final = "KANDEV_SHELL_ID"
+NAMED: Final = 3
+"""Processes that a refusal names."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _launched: set[int] = set()
@@ -198,7 +200,8 @@ def reap(keep: frozenset[int]) -> None:
 def kill_leftovers(state: str, keep: frozenset[int] = frozenset(), timeout: float = 5.0) -> int:
     """Kill every marked process and wait until they are gone; gives how many there were.
 
-    A process may fork while it is being killed: looked at again until none is found.
+    A process may fork while it is being killed: looked at again until none is found. Raises
+    Lingering where some do not end in time: one that became another user's cannot be signalled.
     """
 
     def left() -> set[int]:
@@ -214,15 +217,49 @@ def kill_shell(state: str, shell_id: str, leader: int, timeout: float = 5.0) -> 
 
 def _kill(find: Callable[[], set[int]], keep: frozenset[int], timeout: float) -> int:
     killed: set[int] = set()
+    denied: set[int] = set()
+    left: set[int] = set()
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         left = find()
         for pid in left:
-            with contextlib.suppress(OSError):
+            try:
                 os.kill(pid, signal.SIGKILL)
+            except PermissionError:
+                denied.add(pid)
+            except OSError:
+                continue
             killed.add(pid)
         reap(keep)
         if not left:
             return len(killed)
         time.sleep(0.01)
-    raise TimeoutError(f"{len(killed)} processes of an earlier execution do not end")
+    raise Lingering(sorted(left), frozenset(denied))
+
+
+class Lingering(TimeoutError):
+    """Processes that do not end; the text names some of them, and says what helps."""
+
+    def __init__(self, pids: Sequence[int], denied: frozenset[int]) -> None:
+        self.pids = pids
+        names = ", ".join(map(_described, pids[:NAMED]))
+        more = f" and {len(pids) - NAMED} more" if len(pids) > NAMED else ""
+        if denied.intersection(pids):
+            why = (
+                f"agentctl (uid {os.geteuid()}) may not end what belongs to another user: end it "
+                "as that user or as root, or replace the pod or container"
+            )
+        else:
+            why = "killed, and not gone: the kernel waits for something, often a file system"
+        super().__init__(f"left by an earlier execution: {names}{more}; {why}")
+
+
+def _described(pid: int) -> str:
+    """A process for people: its program alone, since arguments may hold a secret."""
+    told = {"Name": "unknown", "Uid": "unknown"}
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            told |= dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+    except OSError:
+        return f"process {pid}, which has just ended"
+    return f"process {pid} ({told['Name']}, uid {' '.join(told['Uid'].split()[:1])})"

@@ -8,6 +8,7 @@ writes on stderr is kept as a bounded tail, with secrets hidden.
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -18,6 +19,8 @@ from typing import Final
 
 from kandev_operator.agentctl import exits, orphans
 from kandev_operator.contract.paths import MAX_TEXT_CHARS
+
+log = logging.getLogger("kandev.agentctl")
 
 TAIL_BYTES: Final = 16 * 1024
 PIPE_LIMIT: Final = 256 * 1024
@@ -236,8 +239,10 @@ class AgentProcess:
     async def sweep(self) -> None:
         """After the process itself is gone: kill what it left, and let go of the pipes."""
         self._signal_group(signal.SIGKILL)
-        with contextlib.suppress(TimeoutError):
+        try:
             await asyncio.to_thread(orphans.kill_leftovers, self._state)
+        except orphans.Lingering as exc:
+            log.error("%s", exc)
 
     def close(self) -> None:
         """Let go of the pipes."""

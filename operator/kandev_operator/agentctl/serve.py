@@ -94,8 +94,8 @@ def _log_to(settings: Settings) -> None:
 def _end_leftovers(settings: Settings) -> None:
     try:
         killed = orphans.kill_leftovers(str(settings.state), timeout=2.0)
-    except TimeoutError as exc:
-        log.error("%s; no agent is launched while they live", exc)
+    except orphans.Lingering as exc:
+        log.error("no agent is launched for now: %s", exc)
         return
     if killed:
         log.warning("killed %d processes that were left", killed)

@@ -222,7 +222,7 @@ ADVICE: Final[Mapping[str, Steps]] = MappingProxyType(
         "WorkspaceUnknown": (EXECUTOR,),
         "WorkspaceMissing": (CLAIM, NEW_SESSION),
         "WorkspaceInUse": (
-            Step("End the other session, or agentctl, that works on these files."),
+            Step("End the other session, agentctl or named process that works on these files."),
             EXECUTOR,
         ),
         "ForeignWorkspace": (EDIT_EXECUTOR, NEW_SESSION),

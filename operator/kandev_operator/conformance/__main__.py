@@ -36,8 +36,8 @@ Where no key may leave its place, give ready tokens:  --tokens tokens.json  with
 
 The suite uses a session of its own and has its own small agent run on the target, by python3 on
 the target's PATH; --agent-command names another one that obeys the same words (see the docstring
-of kandev_operator/conformance/agent.py). At the end no agent of it is left; its stopped session
-stays in the target's journal until another one is served.
+of kandev_operator/conformance/agent.py). At the end no agent of it is left. Its stopped session is,
+with its journal: no call of the contract removes one. It is served until another one is.
 """
 
 

@@ -97,6 +97,8 @@ class FailureCode(StrEnum):
     """The agent wrote something that is not JSON-RPC, or a line over the limit."""
     INVALID_TOKEN = "invalid_token"
     WORKSPACE_IN_USE = "workspace_in_use"
+    """Another agentctl works on these files, or processes of an earlier execution that do not end:
+    the message names them by pid, program and uid, and says what helps."""
     JOURNAL_UNAVAILABLE = "journal_unavailable"
     UPSTREAM_UNAVAILABLE = "upstream_unavailable"
     """The agentctl behind this one did not answer, or refused; worth another try."""

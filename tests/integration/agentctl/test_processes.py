@@ -1,13 +1,18 @@
 """agentctl as a process: how it starts, detaches, dies, and what it never leaves behind."""
 
+import inspect
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from integration.agentctl.harness import Sidecar, alive, eventually, kill
+from kandev_operator.agentctl import orphans
 
 
 def test_health_answers_before_anything_is_configured(own: Sidecar) -> None:
@@ -119,6 +124,59 @@ def test_a_process_that_was_probed_and_not_started_is_ended(unstarted: Sidecar) 
     assert own.call("GET", "/api/v1/capabilities")["supports_session_resume"] is True
     own.succeeded(own.open())
     assert own.status()["agent"]["status"] == "idle"
+
+
+LOSES_ITS_RIGHT = """
+import subprocess
+become_subreaper()
+script = "sleep 600 >/dev/null 2>&1 & echo $!"
+shell = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE)
+print(int(shell.stdout.readline()), flush=True)
+shell.wait()
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+try:
+    kill_leftovers("/nowhere", timeout=0.5)
+except Lingering as exc:
+    print(exc)
+"""
+
+
+def test_a_leftover_of_another_user_is_named_with_what_helps() -> None:
+    """As after `sudo` or a setuid program. Root leaves one and then loses its right, in a process
+    that runs this one room; whoever is not root may not end the first process of all."""
+    if os.geteuid() != 0:
+        with pytest.raises(orphans.Lingering, match=r"process 1 \(\S+, uid 0\).* may not end"):
+            orphans._kill(lambda: {1}, frozenset(), 0.1)
+        return
+    code = inspect.getsource(orphans) + LOSES_ITS_RIGHT
+    command = [sys.executable, "-I", "-"]
+    done = subprocess.run(command, input=code, capture_output=True, text=True, timeout=60)
+    left, _, said = done.stdout.partition("\n")
+    try:
+        assert alive(int(left)), done.stderr
+        assert f"process {left} (sleep, uid 0)" in said
+        assert "agentctl (uid 65534) may not end" in said
+        assert "as root, or replace the pod" in said
+    finally:
+        kill(int(left), signal.SIGKILL)
+
+
+def test_more_than_a_few_are_counted_and_arguments_are_not_shown() -> None:
+    program = shutil.which("sleep")
+    argv = ["very-secret-value", "600"]
+    sleepers = [subprocess.Popen(argv, executable=program) for _ in range(5)]
+    try:
+        said = str(orphans.Lingering([each.pid for each in sleepers], frozenset()))
+        assert f"process {sleepers[0].pid} (sleep, uid {os.geteuid()})" in said
+        assert "and 2 more; killed, and not gone" in said
+        assert "very-secret-value" not in said
+        assert len(said) < 500
+    finally:
+        for each in sleepers:
+            each.kill()
+            each.wait()
 
 
 def test_bodies_are_bounded(own: Sidecar) -> None:

@@ -232,7 +232,7 @@ class Terminal:
             killed = await asyncio.to_thread(
                 orphans.kill_shell, state, self.shell_id, self._process.pid
             )
-        except TimeoutError as exc:
+        except orphans.Lingering as exc:
             log.error("shell %s: %s", self.shell_id, exc)
             return
         if killed:
