@@ -1,8 +1,9 @@
 """Watching the workspace for changes: one watch of the kernel's for all readers, coalesced.
 
-Folders that git ignores are not watched, and there is a limit to how many are: what is beyond is
-counted and said. Changes are gathered for a moment and told as a set of paths. A reader holds a
-bounded set; who falls behind, and whoever the kernel told that it lost events, is told `overflow`.
+Folders that git ignores are not watched (asked when they are met, and again when a `.gitignore`
+changes), and there is a limit to how many are: what is beyond is counted and said. Changes are
+gathered for a moment and told as a set of paths. A reader holds a bounded set; who falls behind,
+and whoever the kernel told that it lost events, is told `overflow`.
 Own bookkeeping over the kernel's interface, since names need not be text and losses must be said.
 """
 
