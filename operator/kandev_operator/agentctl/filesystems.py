@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Final
 
 NETWORK: Final = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "gpfs"}
+    {
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre"),
+        *("gpfs", "beegfs", "ocfs2", "gfs2"),
+        "virtiofs",  # a machine's folder in its guests: none sees the others' locks
+        "fuse",  # a program that does not say which: it may be anything
+    }
 )
 NETWORK_PREFIXES: Final = ("fuse.",)
 LOCAL_FUSE: Final = frozenset({"fuse.fuse-overlayfs", "fuse.ext4", "fuse.ntfs"})

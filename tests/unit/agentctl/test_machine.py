@@ -266,6 +266,29 @@ def test_shutting_down_takes_no_new_work() -> None:
     assert stored == [fx.StoreExecution("x1", "asked")]
 
 
+@pytest.mark.parametrize(
+    ("asked_before", "stop_reason", "outcome"),
+    [
+        (False, "cancelled", "interrupted"),
+        (False, "end_turn", "completed"),
+        (True, "cancelled", "cancelled"),
+    ],
+)
+def test_b023_a_turn_that_ends_because_agentctl_does_was_cancelled_by_nobody(
+    asked_before: bool, stop_reason: str, outcome: str
+) -> None:
+    play = Play().open()
+    play.prompt()
+    assert play.state.turn is not None
+    turn_id = play.state.turn.turn_id
+    if asked_before:
+        play.on(ev.CancelAsked(AT))
+    play.on(ev.ShutDown(AT, 1.0))
+    play.on(ev.TurnAnswered(AT, "x1", turn_id, stop_reason))
+    assert play.state.last_turn is not None
+    assert play.state.last_turn.outcome == outcome
+
+
 # ---- permissions -----------------------------------------------------------------------
 
 OFFERED = (("a", "Always", "allow_always"), ("o", "Once", "allow_once"), ("n", "No", "reject_once"))

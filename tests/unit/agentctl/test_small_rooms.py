@@ -15,6 +15,8 @@ MOUNTS = """\
 31 30 8:2 / /data/local rw - xfs /dev/sdb rw
 32 22 0:9 / /mnt/my\\040disk rw - fuse.sshfs host:/ rw
 33 22 0:9 / /mnt/over rw - fuse.fuse-overlayfs none rw
+34 22 0:9 / /mnt/unnamed rw - fuse /export rw
+35 22 0:9 / /mnt/guest rw - virtiofs tag rw
 """
 
 
@@ -29,12 +31,12 @@ MOUNTS = """\
         ("/data/local/state", False),
         ("/mnt/my disk/x", True),
         ("/mnt/over", False),
+        ("/mnt/unnamed", True),
+        ("/mnt/guest", True),
     ],
 )
 def test_network_file_systems_are_known_by_their_mount(folder: str, network: bool) -> None:
-    kind = filesystems.kind_of(Path(folder), MOUNTS)
-    told = kind in filesystems.NETWORK or kind.startswith(filesystems.NETWORK_PREFIXES)
-    assert (told and kind not in filesystems.LOCAL_FUSE) is network
+    assert filesystems.is_network(Path(folder), MOUNTS) is network
 
 
 def test_secrets_are_hidden_and_plain_values_stay() -> None:

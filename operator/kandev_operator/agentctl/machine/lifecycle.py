@@ -217,7 +217,8 @@ def shut_down(draft: Draft, event: ShutDown) -> Reply | None:
     """agentctl ends: no new process from now on; the one that lives ends gently."""
     failure = Failure(code=FailureCode.INTERRUPTED, message="agentctl is about to end")
     operations.fail(draft, failure)
-    draft.set(shutting_down=True)
+    cut = draft.state.turn is not None and not draft.state.turn_cancelled
+    draft.set(shutting_down=True, turn_cut=cut)
     if draft.state.status in ALIVE:
         operations.end(draft, event.grace)
     return None

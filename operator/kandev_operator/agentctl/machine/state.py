@@ -172,6 +172,8 @@ class State:
     stray: int = 0
     """Updates that belong to no turn and were dropped."""
     shutting_down: bool = False
+    turn_cut: bool = False
+    """agentctl's own end, and nobody's wish, had the live turn stop."""
 
     @property
     def queue(self) -> tuple[Prompt, ...]:

@@ -212,6 +212,8 @@ def over(
     turn = draft.state.turn
     if turn is None:
         return
+    if outcome == "cancelled" and draft.state.turn_cut:
+        outcome = "interrupted"
     messages.flush(draft)
     permissions.close_all(draft, "turn_over")
     ended = EndedTurn(
