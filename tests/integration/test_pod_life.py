@@ -220,6 +220,20 @@ async def test_b050_a_turn_that_is_cut_off_by_its_pod_is_not_repeated(pods: PodS
     await part.remembers()
 
 
+async def test_b023_a_turn_that_ends_gently_with_its_pod_is_cut_off_as_well(pods: PodScene) -> None:
+    part = await pods.born("gently")
+    before = await part.with_history()
+    async with part.talk() as it:
+        await it.prompt("slow 1000", "long")
+    await part.wait(lambda s: s["state"] == "RUNNING", "in a turn")
+    status = await pods.delete_pod(part)
+    now = await pods.resumed_elsewhere(part, before, status)
+    assert part.heard("session/cancel"), "the agent was asked first, and could keep what it had"
+    assert now["interruptedTurn"]["promptId"] == "long"
+    assert part.prompts() == ["alpha", "slow 1000"]
+    await part.remembers()
+
+
 async def test_a_session_that_lived_through_five_accidents_remembers(pods: PodScene) -> None:
     part = await pods.born("five")
     status = await part.with_history("the first words")

@@ -115,6 +115,28 @@ async def test_a_workspace_that_is_gone_is_said_and_not_replaced(pods: PodScene)
     assert part.opened_new == 2
 
 
+async def test_a_claim_that_goes_while_the_session_rests_is_told_at_rest(pods: PodScene) -> None:
+    part = await pods.born("rests-on-nothing")
+    before = await part.with_history()
+    claim = before["workspaceRef"]["name"]
+    await part.patch(operatingMode="Suspended")
+    await part.wait(lambda s: condition(s, "Suspended").get("status") == "True", "suspended")
+    await until(lambda: not pods.pods(part), "its pod is gone")
+    free = '{"metadata":{"finalizers":null}}'
+    await pods.kubectl("delete", "pvc", claim, "--wait=false")
+    await pods.kubectl("patch", "pvc", claim, "--type=merge", "-p", free)
+    await pods.restart_operator()  # claims are looked at, not watched
+    rests = await part.wait(
+        lambda s: condition(s, "WorkspaceReady")["reason"] == "WorkspaceMissing", "told"
+    )
+    assert claim in condition(rests, "Ready")["message"]
+    assert condition(rests, "Suspended")["status"] == "True"
+    await part.patch(operatingMode="Running")
+    status = await part.failed("WorkspaceMissing")
+    assert claim in status["errorMessage"]
+    assert pods.pods(part) == []
+
+
 async def test_a_claim_that_somebody_else_made_is_adopted_as_it_is(pods: PodScene) -> None:
     await pods.apply(
         {
