@@ -1,21 +1,25 @@
 """The second fence: owner.json, for when a lock proves nothing (network file systems).
 
 The owner renews a heartbeat in it. A new agentctl that finds a stranger's file watches it for two
-periods and starts no agent while it moves. Where the lock is trusted, which it is on a local file
-system of the same running kernel, holding it proves that the old owner is dead: no watching then.
+periods; while it moves, no journal is opened and no agent started. Where the lock is trusted, which
+it is on a local file system of the same running kernel, holding it proves that the old owner is
+dead: no watching then.
 An owner that finds somebody else's name in its file has lost the workspace, and ends its agent.
 """
 
 import asyncio
 import contextlib
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from kandev_operator.agentctl.filesystems import is_network
 from kandev_operator.agentctl.statedir import overwrite_json, read_json, write_json
 from kandev_operator.contract.status import Failure, FailureCode
+
+NAME: Final = "owner.json"
 
 
 def kernel() -> str:
@@ -26,12 +30,36 @@ def kernel() -> str:
         return ""
 
 
+class StillOwned(Exception):
+    """Another agentctl is at work on the state folder."""
+
+
+def wait_for_silence(state: Path, period: float, dead: str | None) -> str | None:
+    """Before anything in the folder is opened: the boot id of an owner that is surely dead.
+
+    That is `dead`, or a stranger whose heartbeat has stood still for two periods. Raises
+    StillOwned while it moves: where a lock proves nothing, two would write one journal.
+    """
+    path = state / NAME
+    before = read_json(path)
+    if not Ownership(state, "", period, dead).needs_watching(before):
+        return dead
+    time.sleep(2 * period)
+    after = read_json(path)
+    if (after.get("boot_id"), after.get("heartbeat")) != (
+        before.get("boot_id"),
+        before.get("heartbeat"),
+    ):
+        raise StillOwned
+    return str(before.get("boot_id"))
+
+
 class Ownership:
     """This process's claim on the state folder."""
 
     def __init__(self, state: Path, boot_id: str, period: float, dead: str | None = None) -> None:
         """`dead`: the boot id of an earlier owner that is dead for certain."""
-        self._path = state / "owner.json"
+        self._path = state / NAME
         self._boot_id, self._period, self._dead = boot_id, period, dead
         self._kernel = kernel()
         self._beat = 0

@@ -1,9 +1,9 @@
 """One agentctl process from its first breath to its last: lock, socket, engine, signals.
 
-The order matters. The lock comes first, so that a second agentctl on the same state touches
-nothing; leftovers of an earlier life are killed before anything is served as true; run.json is
-written once the socket answers. On SIGTERM the agent ends gently, then the server, then the
-journal is closed.
+The order matters. The lock comes first, then the owner file, so that a second agentctl on the same
+state touches nothing, wherever the first one runs; leftovers of an earlier life are killed before
+anything is served as true; run.json is written once the socket answers. On SIGTERM the agent ends
+gently, then the server, then the journal is closed.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ import socket
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 import uvicorn
@@ -22,6 +23,7 @@ import uvicorn
 from kandev_operator.agentctl import app, orphans, sockets
 from kandev_operator.agentctl.auth import Authenticator, KeySet
 from kandev_operator.agentctl.engine import Engine
+from kandev_operator.agentctl.owner import StillOwned, wait_for_silence
 from kandev_operator.agentctl.redaction import Redactor
 from kandev_operator.agentctl.runs import LocalRuns, Runs
 from kandev_operator.agentctl.settings import Settings
@@ -65,6 +67,13 @@ def main(settings: Settings) -> int:
     except AlreadyRunning:
         log.error("another agentctl already runs on the state folder %s", settings.state)
         return EXIT_ALREADY_RUNNING
+    try:
+        period = settings.patience.owner_period
+        dead = wait_for_silence(states.path, period, settings.dead_boot_id)
+    except StillOwned:
+        log.error("another agentctl still owns the state folder %s", settings.state)
+        return EXIT_ALREADY_RUNNING
+    settings = replace(settings, dead_boot_id=dead)
     orphans.become_subreaper()
     _end_leftovers(settings)
     try:

@@ -8,7 +8,7 @@ import uuid
 
 import pytest
 
-from integration.agentctl.harness import SESSION, Refused, Sidecar, eventually
+from integration.agentctl.harness import SESSION, Refused, Sidecar
 
 
 def refused_as(
@@ -199,8 +199,13 @@ def test_a_second_agentctl_on_the_same_state_is_refused(own: Sidecar) -> None:
     assert own.reads_run(own.run["pid"])
 
 
-def test_no_agent_starts_while_a_stranger_keeps_the_owner_file_moving(unstarted: Sidecar) -> None:
-    unstarted.state.mkdir()
+def test_nothing_is_opened_while_a_stranger_keeps_the_owner_file_moving(unstarted: Sidecar) -> None:
+    period = ("--owner-period-seconds", "0.2")
+    unstarted.start(*period)
+    unstarted.put()
+    unstarted.succeeded(unstarted.open())
+    unstarted.say("alpha")
+    unstarted.terminate()
     path = unstarted.state / "owner.json"
     stranger = {"boot_id": "stranger", "pid": 1, "term": 0, "heartbeat": 0, "kernel": "another"}
     path.write_text(json.dumps(stranger))
@@ -214,18 +219,27 @@ def test_no_agent_starts_while_a_stranger_keeps_the_owner_file_moving(unstarted:
             part.write_text(json.dumps(stranger | {"heartbeat": n}))
             part.replace(path)
 
+    journal = {each: each.read_bytes() for each in unstarted.state.rglob("journal.db*")}
     thread = threading.Thread(target=beat)
     thread.start()
     try:
-        unstarted.start("--owner-period-seconds", "0.2")
-        unstarted.put()
-        unstarted.failed(unstarted.open(), "workspace_in_use")
-        assert unstarted.health()["status"] == "degraded"
+        second = subprocess.run(
+            unstarted.command(*period), capture_output=True, timeout=20, check=False
+        )
     finally:
         over.set()
         thread.join()
-    eventually(lambda: unstarted.health()["status"] == "ok")
-    unstarted.succeeded(unstarted.open())
+    assert second.returncode == 73
+    assert b"another agentctl still owns the state folder" in second.stderr
+    assert journal
+    now = {each: each.read_bytes() for each in unstarted.state.rglob("journal.db*")}
+    assert now == journal, "what the other one writes is not touched"
+    unstarted.start(*period)
+    assert unstarted.health()["status"] == "ok"
+    unstarted.put()
+    unstarted.succeeded(unstarted.resume())
+    unstarted.say("what was the first?")
+    assert "the first was: alpha" in unstarted.said()
 
 
 def test_who_loses_the_workspace_ends_its_agent(unstarted: Sidecar) -> None:
