@@ -20,6 +20,7 @@ from kandev_operator.api.executor import (
     ExecutorStatus,
     ExecutorTemplate,
     ExecutorTemplateSpec,
+    LocalDockerRuntime,
     LocalStandaloneRuntime,
     PodRuntime,
     RemoteRuntime,
@@ -204,6 +205,7 @@ def an_executor(
         },
         Runtime.REMOTE: {"remote": RemoteRuntime(url="https://build-7.example.com:8443")},
         Runtime.POD: {"pod": PodRuntime()},
+        Runtime.LOCAL_DOCKER: {"local_docker": LocalDockerRuntime()},
     }
     meta: dict[str, Any] = {} if runtime is Runtime.POD else {"finalizers": (group.FINALIZER,)}
     if made_for is not None:
@@ -381,8 +383,7 @@ def executor_observed(
     executor = executor or an_executor(status=an_executor_status())
     if report is not _UNSAID:
         overrides["probe"] = a_probe(report)
-    local = executor.spec.runtime is Runtime.LOCAL_STANDALONE
-    held = executor.status.session_ref
+    local, held = executor.spec.local_standalone is not None, executor.status.session_ref
     bound: seen.Look[TaskSession] = seen.Unreadable("nobody is bound")
     if held is not None:
         ref = ObjectRef(name=executor.metadata.name, uid=executor.metadata.uid)

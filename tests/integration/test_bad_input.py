@@ -120,16 +120,15 @@ async def test_local_executors_only_where_the_operator_allows_them(scene: Scene)
     assert "not allowed in this namespace" in status["errorMessage"]
 
 
-async def test_a_runtime_of_a_later_version_is_refused_in_clear_words(scene: Scene) -> None:
+async def test_containers_only_where_the_operator_allows_them(scene: Scene) -> None:
     part = scene.part("docker")
     docker = {"runtime": "LocalDocker", "localDocker": {"image": "example/agent:1"}}
-    late = session(
+    refused = session(
         "docker", task="docker", profile="docker", executor={"template": {"spec": docker}}
     )
-    await scene.apply(task("docker"), profile("docker", part.command()), late)
+    await scene.apply(task("docker"), profile("docker", part.command()), refused)
     status = await part.failed("NotAllowed")
-    assert "runtime LocalDocker" in status["errorMessage"]
-    assert "Pod, LocalStandalone or Remote" in status["errorMessage"]
+    assert "--allow-docker-executors does not name it" in status["errorMessage"]
 
 
 @pytest.mark.parametrize(

@@ -106,27 +106,44 @@ class LocalDockerRuntime(Model):
     model_config = {
         "json_schema_extra": rules(
             rule(
-                "has(self.image) || !(has(self.network) || has(self.workspacePath))",
-                "network and workspacePath are for containers that the operator makes: they need "
-                "an image",
-            )
+                "!(has(self.image) && has(self.containerId))",
+                "only one of image and containerId may be set",
+            ),
+            rule(
+                "!has(self.containerId) || !(has(self.network) || has(self.workspacePath))",
+                "network and workspacePath are for containers that the operator makes: they "
+                "cannot be given with containerId",
+            ),
+            rule(
+                "has(self.containerId) || !has(self.audience)",
+                "audience is for a container that is yours: it needs containerId",
+            ),
         )
     }
-    one_of = ("image", "container_id")
 
     image: str | None = Field(
         default=None,
         min_length=1,
         max_length=512,
-        description="Image with agentctl and the agent in it; the operator makes the container, "
-        "and makes it anew on the same workspace when it is gone.",
+        description="Image with the agent in it. The operator makes the container when a session "
+        "comes, brings agentctl into it, and makes it anew on the same workspace when it is gone. "
+        "When absent, and there is no containerId, the image of the session's AgentProfile.",
     )
     container_id: str | None = Field(
         default=None,
         min_length=1,
         max_length=128,
-        description="A container that exists already and runs agentctl. The operator never makes "
-        "or removes it; when it is gone the reason is ContainerMissing.",
+        pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]*$",
+        description="Id or name of a container that exists already and runs agentctl. The "
+        "operator starts it where it is stopped, and never makes or removes it; when it is gone "
+        "the reason is ContainerMissing.",
+    )
+    audience: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=253,
+        description="Audience that the agentctl in this container expects in its callers' tokens, "
+        "as it was started with. When absent, the UID of this object. Only with `containerId`.",
     )
     port: int | None = Field(
         default=None,
@@ -138,15 +155,17 @@ class LocalDockerRuntime(Model):
         default=None,
         min_length=1,
         max_length=128,
-        description="Docker network to attach the container to. Only with `image`.",
+        description="Docker network to attach the container to; not the host's own, and not "
+        "another container's. Only for containers that the operator makes.",
     )
     workspace_path: str | None = Field(
         default=None,
         min_length=1,
         max_length=1024,
         pattern=ABSOLUTE_PATH,
-        description="Folder on the Docker host to use as the workspace. When absent, a volume "
-        "named after the session is made. Only with `image`.",
+        description="Folder on the Docker host to use as the workspace, below the one that the "
+        "operator option --allow-docker-executors gives for this namespace. When absent, a volume "
+        "named after the session is made. Only for containers that the operator makes.",
     )
 
 
@@ -195,6 +214,17 @@ class RuntimeSpec(Model):
     local_standalone: LocalStandaloneRuntime | None = Field(
         default=None, description="For runtime LocalStandalone."
     )
+
+    @property
+    def is_made_at_bind(self) -> bool:
+        """The place itself is made when a session comes, and removed when it rests."""
+        return self.made is not None
+
+    @property
+    def made(self) -> PodRuntime | LocalDockerRuntime | None:
+        """What such a place is made from."""
+        docker = self.local_docker
+        return self.pod or (docker if docker is not None and docker.container_id is None else None)
 
     @model_validator(mode="after")
     def _block_of_runtime(self) -> Self:
@@ -306,7 +336,9 @@ class ExecutorStatus(Model):
         default=None, description="The process of agentctl, for runtime LocalStandalone."
     )
     node_name: str | None = Field(
-        default=None, description="The node that the pod runs on, for runtime Pod."
+        default=None,
+        description="The node that the pod runs on; for a container, the ID of the Docker engine "
+        "that has it.",
     )
     workspace_path: str | None = Field(
         default=None, description="Root of the workspace where the agent runs."

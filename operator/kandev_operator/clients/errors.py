@@ -20,6 +20,11 @@
     │   ├── Foreign           another instance answers than the one that was pinned
     │   └── ContractMismatch  it speaks another major version
     │       └── Malformed     it does not speak the contract at all
+    ├── EngineError           a call to the Docker engine
+    │   ├── EngineSilent      no answer, or one too late: says nothing about what runs there
+    │   ├── NoSuchThing       404: the engine says that there is none
+    │   ├── InTheWay          409: the name is taken, or the thing is in use
+    │   └── EngineRefused     it said no, in its own words
     └── SigningKeyUnusable    the signing key's Secret holds no usable key
 
 An error's text is fit for a condition or a log line: bounded, and never with a token, a
@@ -212,6 +217,31 @@ class ContractMismatch(AgentctlError):
 
 class Malformed(ContractMismatch):
     """The answer is nothing the contract knows: not JSON, too large, or of another shape."""
+
+
+class EngineError(ClientError):
+    """A call to the Docker engine failed. `call` names it, never what was sent."""
+
+    def __init__(self, call: str, message: str) -> None:
+        self.call = call
+        self.message = bounded(message)
+        super().__init__(f"{call}: {self.message}")
+
+
+class EngineSilent(EngineError):
+    """No usable answer. It proves nothing: what was asked may even have been done."""
+
+
+class NoSuchThing(EngineError):
+    """The engine answers that there is no such container, image or volume."""
+
+
+class InTheWay(EngineError):
+    """The name is taken, or the thing is in use."""
+
+
+class EngineRefused(EngineError):
+    """It said no: an image that cannot be pulled, a command that cannot be run."""
 
 
 class SigningKeyUnusable(ClientError):

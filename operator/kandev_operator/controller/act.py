@@ -27,6 +27,7 @@ from kandev_operator.clients.local import StartFailure
 from kandev_operator.clients.resources import EXECUTORS, TASK_SESSIONS
 from kandev_operator.clients.tokens import jwks
 from kandev_operator.contract.agent import PromptRequest, StartRequest, StopRequest
+from kandev_operator.controller.docker import DockerHands
 from kandev_operator.controller.lease import NotLeading
 from kandev_operator.controller.pods import PodHands, refusal
 from kandev_operator.controller.profiles import ProfileResolver
@@ -38,6 +39,7 @@ from kandev_operator.core.observed import ExecutorObserved, Failed, Found, Sessi
 PATIENCE_SECONDS: Final = 10.0
 LOCAL_START_SECONDS: Final = 35.0
 STOP_GRACE_SECONDS: Final = 10.0
+SLOW: Final = todo.StartProcess | todo.StopProcess | todo.RunContainer | todo.RemoveContainer
 
 
 class LeaseLost(Exception):
@@ -59,6 +61,7 @@ class Actor:
         self._w = wiring
         self._profiles = profiles
         self._pods = PodHands(wiring)
+        self._docker = DockerHands(wiring)
 
     async def session(self, o: SessionObserved, actions: tuple[todo.Action, ...]) -> Trouble | None:
         """Do what a session's plan asks for."""
@@ -84,7 +87,7 @@ class Actor:
             doing.close()
             raise LeaseLost
         name = type(action).__name__
-        slow = isinstance(action, todo.StartProcess | todo.StopProcess)
+        slow = isinstance(action, SLOW)
         try:
             async with asyncio.timeout(LOCAL_START_SECONDS if slow else PATIENCE_SECONDS):
                 result = await doing
@@ -154,8 +157,25 @@ class Actor:
             case todo.AdoptTerm():
                 await self._w.lease.adopt_term(action.term)
             case _:
-                raise AssertionError(f"{type(action).__name__} is no action of an executor")
+                return await self._for_container(o.executor, action)
         return None
+
+    async def _for_container(self, executor: Executor, action: todo.Action) -> Trouble | None:
+        failed: Failed | None = None
+        match action:
+            case todo.PullImage():
+                self._docker.pull(executor, action)
+            case todo.RunContainer():
+                failed = await self._docker.run(executor, action)
+            case todo.StartContainer():
+                failed = await self._docker.start(action)
+            case todo.RemoveContainer():
+                await self._docker.remove(action)
+            case todo.RemoveVolume():
+                await self._docker.remove_volume(action)
+            case _:
+                raise AssertionError(f"{type(action).__name__} is no action of an executor")
+        return Trouble(failed.message, failed) if failed is not None else None
 
     async def _create_executor(self, namespace: str, action: todo.CreateExecutor) -> None:
         try:
@@ -169,7 +189,7 @@ class Actor:
         meta = executor.metadata
         operations: list[dict[str, object]] = [
             {"op": "test", "path": "/metadata/uid", "value": meta.uid},
-            {"op": "replace", "path": "/spec/pod", "value": action.pod},
+            {"op": "replace", "path": f"/spec/{action.block}", "value": action.content},
         ]
         body = await self._w.kube.json_patch(EXECUTORS, meta.namespace, meta.name, operations)
         self._w.cache.put(group.EXECUTOR, body)
@@ -280,11 +300,15 @@ class Actor:
         assert local is not None, "only local executors have a state folder"
         return self._w.local.state_folder(executor.metadata.namespace, local.worktree_path)
 
-    async def hand_out_pod_keys(self, executor: Executor) -> None:
-        """The same for pods, whose keys are in a ConfigMap of their namespace."""
-        if executor.spec.pod is None or executor.status.session_ref is None:
+    async def hand_out_made_keys(self, executor: Executor) -> None:
+        """The same for pods, whose keys are in a ConfigMap of their namespace, and for containers,
+        where they are put into each."""
+        if not executor.spec.is_made_at_bind or executor.status.session_ref is None:
             return
-        if self._w.lease.valid():
+        if executor.spec.local_docker is not None:
+            if self._w.lease.valid() and self._w.docker is not None:
+                await self._docker.hand_out_keys(executor)
+        elif self._w.lease.valid():
             with contextlib.suppress(ClientError, TimeoutError):
                 await self._pods.hand_out_keys(executor.metadata.namespace)
 

@@ -19,6 +19,7 @@ from typing import Final
 from kandev_operator.api import group
 from kandev_operator.clients.agentctl_line import open_session
 from kandev_operator.clients.credentials import find_source
+from kandev_operator.clients.docker import DockerEngine
 from kandev_operator.clients.errors import ClientError
 from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.local import LocalHost
@@ -34,6 +35,7 @@ from kandev_operator.controller.logs import EdgeLog
 from kandev_operator.controller.lookups import Lookups
 from kandev_operator.controller.metrics import Levels, Metrics
 from kandev_operator.controller.prober import Prober
+from kandev_operator.controller.pulls import Pulls
 from kandev_operator.controller.queue import Key, QueueClosed, WorkQueue
 from kandev_operator.controller.reconcile import RESOURCES, Reconciler
 from kandev_operator.controller.secrets import Secrets
@@ -77,6 +79,7 @@ class Operator:
             readiness=self._not_ready,
             metrics=self.metrics.page,
         )
+        self._docker: DockerEngine | None = None
         self._wiring: Wiring | None = None
         self._reconciler: Reconciler | None = None
         self._sweep: Sweep | None = None
@@ -96,7 +99,9 @@ class Operator:
         kube = await Kube.connect(
             settings.kubeconfig, settings.context, on_request=self.metrics.requested
         )
-        async with kube, open_session() as http:
+        async with kube, open_session() as http, contextlib.AsyncExitStack() as stack:
+            if settings.docker_executors:
+                self._docker = await stack.enter_async_context(DockerEngine(settings.docker_host))
             key = await self._prepared(kube)
             if key is None:
                 await self.server.stop()
@@ -161,6 +166,8 @@ class Operator:
             key=key,
             minter=minter,
             local=LocalHost(settings.local_executors),
+            docker=self._docker,
+            pulls=Pulls(self._docker, self._probed, utc_now) if self._docker else None,
             clock=utc_now,
         )
         self._reconciler = Reconciler(self._wiring, self.edges)
@@ -183,6 +190,8 @@ class Operator:
                 tasks.create_task(self._take_up(), name="take-up"),
                 tasks.create_task(self._keep_key(), name="key"),
             ]
+            if wiring.pulls is not None:
+                loops.append(tasks.create_task(wiring.pulls.run(), name="pulls"))
             lease = tasks.create_task(wiring.lease.run(), name="lease")
             await _either(sweep.complete, self._stopping)
             watch.start()

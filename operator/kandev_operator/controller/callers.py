@@ -87,9 +87,9 @@ def target_of(executor: Executor, session_uid: str | None) -> Target | None:
 
 
 def audience_of(executor: Executor) -> str:
-    """For whom tokens are made: the executor's UID, or what a remote one was started with."""
-    remote = executor.spec.remote
-    return (remote.audience if remote else None) or executor.metadata.uid
+    """For whom tokens are made: the executor's UID, or what somebody else started it with."""
+    elsewhere = executor.spec.remote or executor.spec.local_docker
+    return (elsewhere.audience if elsewhere else None) or executor.metadata.uid
 
 
 def _route(ca_bundle: str | None) -> Route:

@@ -12,13 +12,15 @@ from kandev_operator.api import conditions, group
 from kandev_operator.api.errors import InvalidSpec
 from kandev_operator.api.executor import Executor, Runtime
 from kandev_operator.api.profile import AgentProfile
-from kandev_operator.api.reasons import AgentctlReadyReason, WorkspaceReadyReason
+from kandev_operator.api.reasons import AgentctlReadyReason
 from kandev_operator.api.session import TaskSession
 from kandev_operator.api.task import Task
 from kandev_operator.clients.errors import ClientError, NotFound
-from kandev_operator.clients.local import WorktreeFault
 from kandev_operator.clients.resources import CONFIG_MAPS, SECRETS, TASK_SESSIONS
 from kandev_operator.controller.callers import target_of
+from kandev_operator.controller.docker import DockerEyes
+from kandev_operator.controller.folders import LocalEyes
+from kandev_operator.controller.models import stored
 from kandev_operator.controller.pods import PodEyes
 from kandev_operator.controller.profiles import ProfileResolver
 from kandev_operator.controller.wiring import Wiring
@@ -27,6 +29,7 @@ from kandev_operator.core.intents import token_secret_name
 from kandev_operator.core.lifecycle import fresh_start_wished, resume_wished
 from kandev_operator.core.observed import (
     Answer,
+    DockerSeen,
     ExecutorObserved,
     Failed,
     Found,
@@ -36,7 +39,6 @@ from kandev_operator.core.observed import (
     Probe,
     ProcessSeen,
     ProfileSeen,
-    Rival,
     RuntimeProblem,
     SessionObserved,
     TokenSeen,
@@ -49,7 +51,9 @@ class Observer:
 
     def __init__(self, wiring: Wiring) -> None:
         self._w = wiring
+        self._local = LocalEyes(wiring)
         self._pods = PodEyes(wiring)
+        self._docker = DockerEyes(wiring, self._session)
         self.profiles = ProfileResolver(wiring.secrets)
 
     async def session(self, session: TaskSession, failed: Failed | None) -> SessionObserved:
@@ -57,7 +61,10 @@ class Observer:
         namespace = session.metadata.namespace
         ref = session.status.executor_ref
         executor = self._model(
-            Executor, group.EXECUTOR, namespace, ref.name if ref else executor_name(session)
+            Executor,
+            group.EXECUTOR,
+            namespace,
+            ref.name if ref else executor_name(session),
         )
         if isinstance(executor, Missing) and ref is None:
             executor = self._model(Executor, group.EXECUTOR, namespace, executor_name(session))
@@ -81,13 +88,16 @@ class Observer:
     async def executor(self, executor: Executor, failed: Failed | None) -> ExecutorObserved:
         """All that an executor's decision may know; follows its agentctl from now on."""
         problem = self._problem(executor)
-        process = self._process(executor, problem)
+        process = self._local.process(executor, problem)
         pod = executor.spec.runtime is Runtime.POD
         bound = await self._bound(executor)
         owner = await self._owner(executor)
         claimant = self._claimant(executor, owner)
         session = bound.value if isinstance(bound, Found) else claimant
-        self._follow(executor, process)
+        docker = DockerSeen()
+        if executor.spec.local_docker is not None:
+            docker = await self._docker.view(executor, session)
+        self._follow(executor, process, docker)
         task_uid = None
         if session is not None:
             name = session.spec.task_ref.name
@@ -103,15 +113,16 @@ class Observer:
             owner=owner,
             bound=bound,
             term=self._w.lease.term,
-            rivals=self._rivals(executor),
-            keeps=self._keeps(executor),
+            rivals=self._local.rivals(executor),
+            keeps=self._local.keeps(executor),
             task_uid=task_uid,
             failed=failed,
             pods=await self._pods.view(executor, session, probe) if pod else PodsSeen(),
+            docker=docker,
             served=await self._served(executor),
         )
 
-    def _follow(self, executor: Executor, process: Look[ProcessSeen]) -> None:
+    def _follow(self, executor: Executor, process: Look[ProcessSeen], docker: DockerSeen) -> None:
         """Tell the prober whom to look at; nobody, where there is no address or no process."""
         if executor.spec.runtime is Runtime.LOCAL_STANDALONE:
             # Where the process is now: status learns it together with the news that it answers.
@@ -120,23 +131,18 @@ class Observer:
             executor = executor.replacing(status=status)
         if executor.spec.runtime is Runtime.POD:
             executor = self._pods.addressed(executor)
+        if executor.spec.runtime is Runtime.LOCAL_DOCKER:
+            executor = self._docker.addressed(executor, docker)
         held = executor.status.session_ref
         target = target_of(executor, held.uid if held else None)
-        unpinned = executor.status.instance_id is None and executor.spec.remote is None
+        unpinned = executor.status.instance_id is None and not _tells_its_own_id(executor)
         if target is None or unpinned:
             self._w.prober.forget(executor.metadata.uid)
         else:
             self._w.prober.track(executor.metadata.uid, target)
 
     def _model(self, model: type[Any], kind: str, namespace: str, name: str) -> Look[Any]:
-        """An object from the cache. One that cannot be read is there, and nothing is concluded."""
-        body = self._w.cache.get(kind, namespace, name)
-        if body is None:
-            return Missing()
-        try:
-            return Found(model.from_body(body))
-        except InvalidSpec as error:
-            return Unreadable(error.message, lasting=True)
+        return stored(self._w.cache, model, kind, namespace, name)
 
     async def _profile(self, session: TaskSession) -> Look[ProfileSeen]:
         look: Look[AgentProfile] = self._model(
@@ -189,106 +195,20 @@ class Observer:
 
     def _problem(self, executor: Executor) -> RuntimeProblem | None:
         """What keeps an executor from running as specified, before anybody is asked."""
-        runtime = executor.spec.runtime
         if executor.spec.remote is not None:
             refusal = self._w.settings.remote_refusal(executor.spec.remote.url)
             if refusal is None:
                 return None
             return RuntimeProblem(AgentctlReadyReason.NOT_ALLOWED, f"spec.remote.url: {refusal}.")
         if executor.spec.local_standalone is not None:
-            return self._worktree_problem(executor, executor.spec.local_standalone.worktree_path)
-        if executor.spec.pod is not None:
+            return self._local.problem(executor)
+        docker = executor.spec.local_docker
+        if docker is None:
             return None
-        return RuntimeProblem(
-            AgentctlReadyReason.NOT_ALLOWED,
-            f"This version of the operator does not run executors of runtime {runtime.value}; "
-            "use Pod, LocalStandalone or Remote.",
-        )
-
-    def _worktree_problem(self, executor: Executor, path: str) -> RuntimeProblem | None:
-        namespace = executor.metadata.namespace
-        fault = self._w.local.check_worktree(namespace, path)
-        if fault is not None:
-            gone = (WorktreeFault.MISSING, WorktreeFault.NOT_A_DIRECTORY)
-            reason = (
-                str(WorkspaceReadyReason.WORKTREE_MISSING)
-                if fault.fault in gone
-                else str(AgentctlReadyReason.NOT_ALLOWED)
-            )
-            return RuntimeProblem(reason, f"Worktree {path}: {fault.message}.")
-        return None
-
-    def _rivals(self, executor: Executor) -> tuple[Rival, ...]:
-        """Whoever else was given the same files, works on them, or has them."""
-        local, meta = executor.spec.local_standalone, executor.metadata
-        if local is None:
-            return ()
-        keepers = self._keepers(local.worktree_path)
-        found: list[Rival] = []
-        for kind, namespace, name in self._w.cache.sharing(local.worktree_path):
-            look: Look[Executor] = self._model(Executor, kind, namespace, name)
-            other = look.value if isinstance(look, Found) else None
-            if other is None or other.metadata.is_deleting:
-                continue
-            kept = [each for each in keepers if _is_in(each, other)]
-            keepers = [each for each in keepers if each not in kept]
-            uid = other.metadata.uid
-            path = other.spec.local_standalone.worktree_path if other.spec.local_standalone else ""
-            holds = self._w.local.lives(namespace, path, uid)
-            if uid == meta.uid or (self._is_done(other) and not holds):
-                continue
-            found.append(
-                Rival(
-                    name=name,
-                    namespace=namespace,
-                    uid=uid,
-                    created=other.metadata.creation_timestamp or "",
-                    holds=holds,
-                    keeps=bool(kept),
-                )
-            )
-        found += [_homeless(session) for session in keepers]
-        return tuple(sorted(found, key=lambda rival: (rival.created, rival.uid)))
-
-    def _is_done(self, executor: Executor) -> bool:
-        """It was made for a session that has come to its end: nothing will run in it again."""
-        owner = owner_of(executor)
-        if owner is None:
-            return False
-        look: Look[TaskSession] = self._model(
-            TaskSession, group.TASK_SESSION, executor.metadata.namespace, owner.name
-        )
-        if not isinstance(look, Found) or look.value.metadata.uid != owner.uid:
-            return False
-        return not _goes_on(look.value)
-
-    def _keepers(self, worktree: str) -> list[TaskSession]:
-        """Sessions that go on, and whose files are there."""
-        found: list[TaskSession] = []
-        for kind, namespace, name in self._w.cache.keeping(worktree):
-            look: Look[TaskSession] = self._model(TaskSession, kind, namespace, name)
-            if isinstance(look, Found) and _goes_on(look.value):
-                found.append(look.value)
-        return found
-
-    def _keeps(self, executor: Executor) -> bool:
-        """Whether the files are those of this executor's own session."""
-        local = executor.spec.local_standalone
-        if local is None:
-            return False
-        return any(_is_in(each, executor) for each in self._keepers(local.worktree_path))
-
-    def _process(self, executor: Executor, problem: RuntimeProblem | None) -> Look[ProcessSeen]:
-        """This machine's agentctl for an executor; it may outlive the folder that it works in."""
-        local = executor.spec.local_standalone
-        elsewhere = problem is not None and problem.reason != WorkspaceReadyReason.WORKTREE_MISSING
-        if local is None or elsewhere:
-            return Missing()
-        state = self._w.local.state_folder(executor.metadata.namespace, local.worktree_path)
-        seen = self._w.local.find(state)
-        if seen is None:
-            return Missing()
-        return Found(ProcessSeen(seen.url, seen.pid, seen.instance_id, seen.boot_id))
+        refusal = self._w.settings.docker_refusal(executor.metadata.namespace, docker)
+        if refusal is None:
+            return None
+        return RuntimeProblem(AgentctlReadyReason.NOT_ALLOWED, refusal)
 
     def _claimant(self, executor: Executor, owner: Look[TaskSession]) -> TaskSession | None:
         """Who is to be let in next: the owner, or the oldest session that points here."""
@@ -368,30 +288,8 @@ class Observer:
             return Unreadable(error.message, lasting=True)
 
 
-def _goes_on(session: TaskSession) -> bool:
-    """It has not come to its end: a session that rests keeps its files too."""
-    over = session.status.state in ("COMPLETED", "CANCELLED")
-    return not over and not session.metadata.is_deleting
-
-
-def _is_in(session: TaskSession, executor: Executor) -> bool:
-    """This executor is the session's: the one that it names or that was made for it, or points
-    at. Those that take turns in one executor are no rivals of it."""
-    meta, ref = executor.metadata, session.status.executor_ref
-    if session.metadata.namespace != meta.namespace:
-        return False
-    return executor_name(session) == meta.name or (ref is not None and ref.uid == meta.uid)
-
-
-def _homeless(session: TaskSession) -> Rival:
-    """A session whose executor is gone, or on its way."""
-    meta = session.metadata
-    return Rival(
-        name=meta.name,
-        namespace=meta.namespace,
-        uid=meta.uid,
-        created=meta.creation_timestamp or "",
-        holds=False,
-        keeps=True,
-        is_session=True,
+def _tells_its_own_id(executor: Executor) -> bool:
+    """An agentctl that the operator did not start is pinned by its first answer."""
+    return executor.spec.remote is not None or (
+        executor.spec.local_docker is not None and not executor.spec.is_made_at_bind
     )

@@ -17,6 +17,7 @@ from kandev_operator import __version__
 ANY_HOST: Final = "*"
 LOG_FORMATS: Final = ("json", "text")
 POD_ACCESS: Final = ("auto", "direct", "proxy")
+DOCKER_ACCESS: Final = ("published", "address")
 NOBODY: Final = "platform"
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
@@ -44,6 +45,19 @@ def _local(text: str) -> tuple[str, Path]:
     if not path.is_absolute() or path == PurePosixPath("/") or ".." in path.parts:
         raise ValueError(f"{folder!r} is not an absolute path of a folder below /")
     return _namespace(namespace), Path(path)
+
+
+def _docker(text: str) -> tuple[str, Path | None]:
+    if "=" in text:
+        return _local(text)
+    return _namespace(text), None
+
+
+def _socket(text: str) -> str:
+    path = PurePosixPath(text.removeprefix("unix://"))
+    if not text.startswith("unix://") or not path.is_absolute():
+        raise ValueError(f"{text!r} is not unix:// and an absolute path")
+    return text
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -164,6 +178,31 @@ OPTIONS: Final = (
         default=(),
         default_words="none",
         many=True,
+    ),
+    Option(
+        "--allow-docker-executors",
+        _docker,
+        "let Executors of this namespace be containers of this machine's Docker engine; with a "
+        "folder, they may also name folders below it as workspaces",
+        "NS[=FOLDER]",
+        default=(),
+        default_words="none",
+        many=True,
+    ),
+    Option(
+        "--docker-host",
+        _socket,
+        "where that Docker engine is",
+        "unix://PATH",
+        "unix:///var/run/docker.sock",
+    ),
+    Option(
+        "--docker-access",
+        _one_of(DOCKER_ACCESS),
+        "how agentctl in a container is reached: at a published port of the loopback, or at the "
+        "container's own address",
+        "|".join(DOCKER_ACCESS),
+        "published",
     ),
     Option(
         "--kubeconfig",

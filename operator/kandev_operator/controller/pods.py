@@ -7,7 +7,6 @@ pod sees to the public keys it mounts, and meets the pod that an interrupted pas
 from typing import Any
 
 from kandev_operator.api import group
-from kandev_operator.api.errors import InvalidSpec
 from kandev_operator.api.executor import Executor, ExecutorState, PodRef
 from kandev_operator.api.profile import AgentProfile
 from kandev_operator.api.reasons import PodScheduledReason
@@ -17,6 +16,7 @@ from kandev_operator.clients.errors import AlreadyExists, Conflict, Forbidden, N
 from kandev_operator.clients.resources import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, PODS
 from kandev_operator.clients.tokens import jwks_text
 from kandev_operator.controller.cache import Body
+from kandev_operator.controller.models import stored
 from kandev_operator.controller.wiring import Wiring
 from kandev_operator.core import actions as todo
 from kandev_operator.core.observed import (
@@ -76,11 +76,15 @@ class PodEyes:
             events=await self._w.lookups.warning(namespace, pod.uid, fresh=pod.is_over)
             if pod is not None and _is_unexplained(pod)
             else "",
-            task=self._read(Task, group.TASK, namespace, session.spec.task_ref.name)
+            task=stored(self._w.cache, Task, group.TASK, namespace, session.spec.task_ref.name)
             if session is not None
             else Missing(),
-            profile=self._read(
-                AgentProfile, group.AGENT_PROFILE, namespace, session.spec.agent_profile_ref.name
+            profile=stored(
+                self._w.cache,
+                AgentProfile,
+                group.AGENT_PROFILE,
+                namespace,
+                session.spec.agent_profile_ref.name,
             )
             if session is not None
             else Missing(),
@@ -115,20 +119,11 @@ class PodEyes:
         is_up = isinstance(executor, Found) and executor.value.status.state == ExecutorState.READY
         if known is not None and known.uid is not None and (is_up or probe.answer is Answer.WELL):
             return {}
-        look = await self._w.lookups.claim(session.metadata.namespace, claim_name(session))
+        claim = await self._w.lookups.claim(session.metadata.namespace, claim_name(session))
         wanted = session.spec.workspace
-        asks = isinstance(look, Missing) and not (wanted.access_modes or wanted.claim_name)
+        asks = isinstance(claim, Missing) and not (wanted.access_modes or wanted.claim_name)
         one = asks and await self._w.lookups.gives_to_one_pod(wanted.storage_class_name)
-        return {"claim": look, "one_pod_claims": one}
-
-    def _read(self, model: type[Any], kind: str, namespace: str, name: str) -> Look[Any]:
-        body = self._w.cache.get(kind, namespace, name)
-        if body is None:
-            return Missing()
-        try:
-            return Found(model.from_body(body))
-        except InvalidSpec as error:
-            return Unreadable(error.message, lasting=True)
+        return {"claim": claim, "one_pod_claims": one}
 
 
 class PodHands:

@@ -34,7 +34,7 @@ from kandev_operator.controller.logs import EdgeLog
 from kandev_operator.controller.observe import Observer
 from kandev_operator.controller.queue import Key
 from kandev_operator.controller.wiring import Wiring
-from kandev_operator.core.actions import CreateClaim, StartProcess
+from kandev_operator.core.actions import CreateClaim, RunContainer, StartContainer, StartProcess
 from kandev_operator.core.executor import decide_executor
 from kandev_operator.core.observed import Answer, ExecutorObserved, Found, SessionObserved
 from kandev_operator.core.session import decide_session
@@ -48,6 +48,7 @@ RESOURCES: Final[dict[str, Resource]] = {
     group.EXECUTOR: EXECUTORS,
     group.TASK: TASKS,
 }
+_STARTS: Final = StartProcess | RunContainer | StartContainer
 LOOK_AGAIN_SECONDS: Final = 600.0
 """Every object is looked at again at least this often, whatever its rules say."""
 
@@ -160,7 +161,7 @@ class Reconciler:
         except InvalidSpec as error:
             return await self._invalid(key, body, error)
         self._actor.hand_out_keys(executor)
-        await self._actor.hand_out_pod_keys(executor)
+        await self._actor.hand_out_made_keys(executor)
         observed = await self._observer.executor(executor, None)
         plan = decide_executor(observed, self._w.clock())
         trouble = await self._actor.executor(observed, plan.actions)
@@ -169,8 +170,8 @@ class Reconciler:
             plan = decide_executor(again, self._w.clock())
         elif trouble is not None:
             return self._later(key, trouble)
-        elif any(isinstance(each, StartProcess) for each in plan.actions):
-            self._w.queue.add(key)  # the process that was started is seen by the next look
+        elif any(isinstance(each, _STARTS) for each in plan.actions):
+            self._w.queue.add(key)  # what was started is seen by the next look
         return await self._conclude(key, executor, plan, asked=was_asked(observed))
 
     async def _task(self, key: Key, body: Body) -> str:

@@ -13,11 +13,12 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from kandev_operator.api.executor import LocalDockerRuntime
 from kandev_operator.controller.options import OPTIONS, parsers, value_of
 from kandev_operator.core.observed import Platform
 
@@ -32,6 +33,10 @@ class Settings:
     """Watched namespaces; empty means all of them."""
     local_executors: Mapping[str, Path]
     """Where an Executor may run on this machine: namespace to root folder."""
+    docker_executors: Mapping[str, Path | None]
+    """Where an Executor may be a container of this machine's Docker engine: namespace to the folder
+    below which its containers may be given folders of the machine, or none."""
+    docker_host: str
     kubeconfig: Path | None
     context: str | None
     lease_namespace: str
@@ -78,6 +83,32 @@ class Settings:
             return f"the operator's --allow-remote-host does not include {host}"
         return None
 
+    def docker_refusal(self, namespace: str, docker: LocalDockerRuntime) -> str | None:
+        """Say why an Executor may not be this container; None when it may."""
+        if namespace not in self.docker_executors:
+            return (
+                f"Namespace {namespace} may have no containers on the operator's machine: its "
+                "--allow-docker-executors does not name it."
+            )
+        network, folder = docker.network or "", docker.workspace_path
+        if network in ("host", "none") or network.startswith("container:"):
+            return f"spec.localDocker.network: {network} is not a network of the container's own."
+        if folder is None:
+            return None
+        root = self.docker_executors[namespace]
+        place = PurePosixPath(folder)
+        if (
+            root is None
+            or ".." in place.parts
+            or not place.is_relative_to(root)
+            or place == PurePosixPath(root)
+        ):
+            return (
+                f"spec.localDocker.workspacePath: {folder} is not below the folder that the "
+                f"operator's --allow-docker-executors gives for namespace {namespace}."
+            )
+        return None
+
 
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
     """Read the command line after the program's name. Ends the program where it makes no sense."""
@@ -92,6 +123,8 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
     return Settings(
         namespaces=namespaces,
         local_executors=MappingProxyType(dict(values["allow_local_executors"])),
+        docker_executors=MappingProxyType(dict(values["allow_docker_executors"])),
+        docker_host=values["docker_host"],
         kubeconfig=values["kubeconfig"],
         context=values["context"],
         lease_namespace=values["lease_namespace"]
@@ -117,6 +150,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
             image_pull_policy=values["agentctl_pull_policy"],
             user=values["pod_user"],
             workspace_size=values["workspace_size"],
+            docker_by_address=values["docker_access"] == "address",
         ),
         pods_through_api=values["pod_access"] == "proxy"
         or (values["pod_access"] == "auto" and not in_cluster),
@@ -145,12 +179,14 @@ def _refuse_contradictions(
             "--allow-local-executors is refused inside a cluster: it would run agents in the "
             "operator's own pod, beside its credentials"
         )
-    if len({namespace for namespace, _ in local}) < len(local):
-        run.error("--allow-local-executors: a namespace has one folder only")
     watched = values["namespace"]
-    for namespace, _ in local:
-        if watched and namespace not in watched:
-            run.error(f"--allow-local-executors: {namespace} is not among --namespace")
+    for flag in ("--allow-local-executors", "--allow-docker-executors"):
+        allowed = [namespace for namespace, _ in values[flag.lstrip("-").replace("-", "_")]]
+        if len(set(allowed)) < len(allowed):
+            run.error(f"{flag}: a namespace has one folder only")
+        for namespace in allowed:
+            if watched and namespace not in watched:
+                run.error(f"{flag}: {namespace} is not among --namespace")
 
 
 def _is_loopback(host: str) -> bool:

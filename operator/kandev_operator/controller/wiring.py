@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
+from kandev_operator.clients.docker import DockerEngine
 from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.local import LocalHost
 from kandev_operator.clients.tokens import Minter, SigningKey
@@ -22,6 +23,7 @@ from kandev_operator.controller.lease import Lease
 from kandev_operator.controller.lookups import Lookups
 from kandev_operator.controller.metrics import Metrics
 from kandev_operator.controller.prober import Prober
+from kandev_operator.controller.pulls import Pulls
 from kandev_operator.controller.queue import WorkQueue
 from kandev_operator.controller.settings import Settings
 
@@ -51,4 +53,7 @@ class Wiring:
     key: SigningKey
     minter: Minter
     local: LocalHost
+    docker: DockerEngine | None
+    """Absent where no namespace may have containers."""
+    pulls: Pulls | None
     clock: Callable[[], datetime]

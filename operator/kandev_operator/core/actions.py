@@ -12,6 +12,24 @@ from kandev_operator.core.observed import TokenSeen
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerWanted:
+    """A container as it is to be made. `config` is the engine's own form of it."""
+
+    name: str
+    instance_id: str
+    config: dict[str, Any]
+    volumes: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+    """(name, labels) of those that must be there first."""
+    folders: tuple[str, ...] = ()
+    """Folders in it that must be there, and be `user`'s own."""
+    user: int | None = None
+    keys_at: str = ""
+    """Where it finds the public keys of its callers."""
+    credentials: tuple[tuple[str, str], ...] = ()
+    """(folder in it, Secret whose values lie there as files)."""
+
+
+@dataclass(frozen=True, slots=True)
 class CreateExecutor:
     """Make the executor of a session's template. Its name is a function of the session's UID."""
 
@@ -117,7 +135,9 @@ class StopProcess:
 class FollowTemplate:
     """Bring an executor that was made from a template up to what the template says now."""
 
-    pod: dict[str, Any] = field(hash=False)
+    block: str
+    """The runtime's block of the spec, as it is called in the cluster."""
+    content: dict[str, Any] = field(hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +165,42 @@ class DeletePod:
     """Only the object: whatever it stood for is surely dead."""
 
 
+@dataclass(frozen=True, slots=True)
+class PullImage:
+    """Begin to fetch an image, unless that is under way; how it ends is seen later."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunContainer:
+    """Make a container and what it mounts, put into it what it must find there, and start it. Its
+    name names the instance, so the same container is never made twice."""
+
+    container: ContainerWanted = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StartContainer:
+    """Start this very container, where it does not run."""
+
+    container_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveContainer:
+    """End this very container gently, and remove it; volumes stay."""
+
+    container_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveVolume:
+    """Remove a volume that nobody needs any more."""
+
+    name: str
+
+
 SessionAction = (
     CreateExecutor
     | FollowTemplate
@@ -165,6 +221,11 @@ ExecutorAction = (
     | StopProcess
     | CreatePod
     | DeletePod
+    | PullImage
+    | RunContainer
+    | StartContainer
+    | RemoveContainer
+    | RemoveVolume
     | StopAgent
     | AdoptTerm
 )

@@ -132,15 +132,15 @@ def resting(o: SessionObserved, reason: str, *, changes: Mapping[str, object] = 
         f"The session rests. {lost}" if lost else f"The session rests; {kept}",
         state,
         agent=(FALSE, AgentReadyReason.NO_AGENT_WANTED, "The session is suspended."),
-        changes={"suspended": reason, **answered(o), **_let_go_of_the_pod(o), **changes},
+        changes={"suspended": reason, **answered(o), **_let_go_of_the_place(o), **changes},
     )
 
 
-def _let_go_of_the_pod(o: SessionObserved) -> dict[str, object]:
-    """A pod goes while its session rests; the workspace stays."""
+def _let_go_of_the_place(o: SessionObserved) -> dict[str, object]:
+    """A pod or container goes while its session rests; the workspace stays."""
     executor = binding.executor_of(o)
-    pod = executor is not None and executor.spec.pod is not None
-    return {"executor_ref": None} if pod else {}
+    goes = executor is not None and executor.spec.is_made_at_bind
+    return {"executor_ref": None} if goes else {}
 
 
 def _workspace_only(o: SessionObserved) -> Verdict:

@@ -10,7 +10,7 @@ from typing import Any
 
 from kandev_operator.api import conditions, group
 from kandev_operator.api.conditions import FALSE, UNKNOWN
-from kandev_operator.api.executor import Executor, ExecutorState
+from kandev_operator.api.executor import RUNTIME_BLOCKS, Executor, ExecutorState
 from kandev_operator.api.meta import ObjectMeta, OwnerReference
 from kandev_operator.api.reasons import (
     AgentctlReadyReason,
@@ -114,12 +114,15 @@ def desired_executor(session: TaskSession) -> Executor:
 def following(o: SessionObserved) -> tuple[FollowTemplate, ...]:
     """The executor of a template follows it: what is changed there takes effect at the next pod."""
     template, executor = o.session.spec.executor.template, executor_of(o)
-    if template is None or executor is None or template.spec.pod is None:
+    if template is None or executor is None or executor.metadata.is_deleting:
         return ()
-    if executor.metadata.is_deleting or executor.spec.pod is None:
+    wanted, has = template.spec.made, executor.spec.made
+    if wanted is None or has is None or type(wanted) is not type(has):
         return ()
-    wanted = template.spec.pod.dump()
-    return () if executor.spec.pod.dump() == wanted else (FollowTemplate(wanted),)
+    if wanted.dump() == has.dump():
+        return ()
+    block = RUNTIME_BLOCKS[executor.spec.runtime]
+    return (FollowTemplate(block, wanted.dump()),)
 
 
 def executor_name(session: TaskSession) -> str:
@@ -215,7 +218,7 @@ def _replaced(o: SessionObserved, executor: Executor) -> Verdict:
 
 
 def _drained(o: SessionObserved, executor: Executor) -> Verdict:
-    if executor.spec.pod is not None and owner_of(executor) is not None:
+    if executor.spec.is_made_at_bind and owner_of(executor) is not None:
         return _replaced(o, executor)
     return _stuck(
         o,
@@ -238,8 +241,8 @@ def executor_not_ready(o: SessionObserved, now: datetime) -> Verdict | None:
         if o.report is not None:
             return None
         return hold()
-    if executor.spec.pod is not None:
-        lost = _pod_lost(o, executor, agentctl)
+    if executor.spec.is_made_at_bind:
+        lost = _place_lost(o, executor, agentctl)
         if lost is not None:
             return lost
     known_before = o.session.status.state not in (None, SessionState.CREATED, SessionState.ERROR)
@@ -268,11 +271,11 @@ def what_it_says(executor: Executor) -> conditions.Condition | None:
     return conditions.get(executor.status.conditions, "Ready") or agentctl
 
 
-def _pod_lost(
+def _place_lost(
     o: SessionObserved, executor: Executor, agentctl: conditions.Condition | None
 ) -> Verdict | None:
-    """The pod is positively gone, or nothing has run in the new one yet: there is no agent. It
-    comes back by itself, or when somebody asks for it."""
+    """The pod or container is positively gone, or nothing has run in the new one yet: there is no
+    agent. It comes back by itself, or when somebody asks for it."""
     why = conditions.get(executor.status.conditions, "Ready") or agentctl
     if why is None:
         return None
@@ -292,7 +295,7 @@ def _pod_lost(
         return None
     return underway(
         why.reason if gone else ExecutorReadyReason.EXECUTOR_STARTING,
-        why.message or "The executor's pod is on its way.",
+        why.message or "The executor is on its way.",
         SessionState.STARTING,
         progressing=ReconcilingReason.WAITING_FOR_EXECUTOR,
         agent=(FALSE, AgentReadyReason.WAITING_FOR_EXECUTOR, why.message),

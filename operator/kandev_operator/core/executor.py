@@ -26,6 +26,8 @@ from kandev_operator.core.actions import (
     StopAgent,
     StopProcess,
 )
+from kandev_operator.core.docker import life as docker_life
+from kandev_operator.core.docker import rest as docker_rest
 from kandev_operator.core.executorstatus import Life, next_instance_id
 from kandev_operator.core.intents import stop_id
 from kandev_operator.core.observed import (
@@ -117,6 +119,9 @@ def _ending(o: ExecutorObserved, now: datetime) -> Plan[ExecutorStatus] | None:
     if group.FINALIZER not in meta.finalizers:
         return Plan()
     free: Plan[ExecutorStatus] = Plan(actions=(SetFinalizer(present=False),))
+    if o.executor.spec.runtime is Runtime.LOCAL_DOCKER and o.executor.spec.is_made_at_bind:
+        gone = docker_rest.volumes(o, programs=True)
+        return docker_rest.ending(o) or replace(free, actions=(*gone, *free.actions))
     if o.executor.spec.runtime is Runtime.LOCAL_STANDALONE:
         if isinstance(o.process, Unreadable):
             return Plan(requeue=LOOK_AGAIN)
@@ -158,6 +163,8 @@ def _life(o: ExecutorObserved, held: Occupancy, now: datetime) -> Life:
         return _problem(o)
     if o.executor.spec.runtime is Runtime.POD:
         return pods_life.life(o, held, now)
+    if o.executor.spec.runtime is Runtime.LOCAL_DOCKER:
+        return docker_life.life(o, held, now)
     if o.executor.spec.runtime is Runtime.LOCAL_STANDALONE:
         wanted = held.session_ref is not None or not is_made(o.executor)
         if not wanted:

@@ -6,7 +6,7 @@ called dead because a look-up failed. Tokens are carried so that they can be han
 repr hides them.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Generic, Literal, TypeVar
@@ -15,6 +15,7 @@ from kandev_operator.api.executor import Executor
 from kandev_operator.api.profile import AgentProfile
 from kandev_operator.api.session import TaskSession
 from kandev_operator.api.task import Task
+from kandev_operator.core.containerseen import DockerContainer, ImageSeen, VolumeSeen
 from kandev_operator.core.podseen import ClaimSeen, NodeSeen, PodSeen
 
 T = TypeVar("T")
@@ -258,7 +259,7 @@ class ProfileSeen:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """What the operator's options say about pods and their workspaces."""
+    """What the operator's options say about pods and containers, and their workspaces."""
 
     agentctl_image: str = "kandev-agentctl"
     image_pull_policy: str | None = None
@@ -266,6 +267,8 @@ class Platform:
     user: int | None = 1000
     """The uid of pods; None where the platform gives each namespace its own."""
     workspace_size: str = "10Gi"
+    docker_by_address: bool = False
+    """Containers are reached at their own addresses, not at ports of the loopback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +293,42 @@ class PodsSeen:
         found = [pod for pod in self.pods if pod.instance_id == instance_id]
         # One that was deleted and made again has the same name: the object that is there counts.
         return min(found, key=lambda pod: (pod.is_gone, pod.uid), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class DockerSeen:
+    """Everything about an executor's containers; only for runtime LocalDocker."""
+
+    containers: Look[tuple[DockerContainer, ...]] = Unreadable("nobody asked")
+    """All that carry this executor's UID, or the one that its spec names. Unreadable: the engine
+    does not answer."""
+    engine_id: str = ""
+    volumes: tuple[VolumeSeen, ...] = ()
+    """Those that were made for this executor or its session."""
+    images: tuple[tuple[str, ImageSeen], ...] = ()
+    """(name, image), as far as they were looked at."""
+    task: Look[Task] = Missing()
+    profile: Look[AgentProfile] = Missing()
+    """Of the session that is in, or comes in next."""
+    platform: Platform = Platform()
+
+    @property
+    def present(self) -> tuple[DockerContainer, ...]:
+        """The containers, as far as anybody knows."""
+        return self.containers.value if isinstance(self.containers, Found) else ()
+
+    def of(self, instance_id: str | None, step: str) -> DockerContainer | None:
+        """This instance's container for this step."""
+        found = (each for each in self.present if each.instance_id == instance_id)
+        return next((each for each in found if each.step == step), None)
+
+    def image(self, name: str) -> ImageSeen:
+        """How it is with an image."""
+        return dict(self.images).get(name, ImageSeen())
+
+    def having(self, images: tuple[tuple[str, ImageSeen], ...]) -> "DockerSeen":
+        """The same, with a look at these images."""
+        return replace(self, images=images)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +390,7 @@ class ExecutorObserved:
     """UID of the task of the claimant or of the bound session."""
     failed: Failed | None = None
     pods: PodsSeen = PodsSeen()
+    docker: DockerSeen = DockerSeen()
     served: Look[TaskSession] = Unreadable("nobody else is served")
     """The session that agentctl serves, by UID, where that is not the one in status.sessionRef;
     Missing when it is positively gone."""

@@ -16,7 +16,7 @@ from kandev_operator.api.reasons import BoundReason, DrainingReason
 from kandev_operator.api.refs import ObjectRef
 from kandev_operator.api.session import TaskSession
 from kandev_operator.api.timestamps import moment
-from kandev_operator.core.actions import DeletePod, StopAgent
+from kandev_operator.core.actions import DeletePod, RemoveContainer, StopAgent
 from kandev_operator.core.intents import stop_id
 from kandev_operator.core.observed import (
     AgentctlReport,
@@ -25,6 +25,7 @@ from kandev_operator.core.observed import (
     ExecutorObserved,
     Found,
     Missing,
+    Unreadable,
 )
 
 
@@ -35,7 +36,7 @@ class Occupancy:
     session_ref: ObjectRef | None
     reason: str
     message: str
-    actions: tuple[StopAgent | DeletePod, ...] = ()
+    actions: tuple[StopAgent | DeletePod | RemoveContainer, ...] = ()
     draining: tuple[str, str, str] = (FALSE, DrainingReason.NOT_DRAINING, "")
 
     @property
@@ -90,13 +91,18 @@ PATIENCE = timedelta(seconds=60)
 """A pod that is to be gone and is not, so long after its grace, holds its executor up no longer."""
 
 
-def _pods_linger(o: ExecutorObserved, now: datetime) -> bool:
-    return any(pod.lingers(now, PATIENCE) for pod in o.pods.pods)
+def _lingers(o: ExecutorObserved, now: datetime) -> bool:
+    """What the session ran in is still there; a Docker engine that is silent does not say no."""
+    if o.executor.spec.pod is not None:
+        return any(pod.lingers(now, PATIENCE) for pod in o.pods.pods)
+    return isinstance(o.docker.containers, Unreadable) or bool(o.docker.present)
 
 
-def _removals(o: ExecutorObserved) -> tuple[DeletePod, ...]:
-    """A pod ends its agent gently by itself, whether or not it can be asked."""
-    return tuple(DeletePod(pod.name, pod.uid) for pod in o.pods.pods if pod.is_live)
+def _removals(o: ExecutorObserved) -> tuple[DeletePod | RemoveContainer, ...]:
+    """A pod or container ends its agent gently by itself, whether or not it can be asked."""
+    if o.executor.spec.pod is not None:
+        return tuple(DeletePod(pod.name, pod.uid) for pod in o.pods.pods if pod.is_live)
+    return tuple(RemoveContainer(each.id) for each in o.docker.present)
 
 
 def _let_go(
@@ -105,31 +111,42 @@ def _let_go(
     report = o.probe.report if o.probe.answer is Answer.WELL else None
     if report is not None and _holds_agent(report, held.uid):
         return Occupancy(held, reason, message, actions=(_stop(report, held.uid),))
-    if o.executor.spec.runtime is Runtime.POD:
-        if not _pods_linger(o, now):
+    if o.executor.spec.is_made_at_bind:
+        if not _lingers(o, now):
             return _take_in(o)
         return Occupancy(held, reason, message, actions=_removals(o))
     if report is not None:
         return _take_in(o)
-    empty = o.executor.spec.runtime is Runtime.LOCAL_STANDALONE and isinstance(o.process, Missing)
-    return _take_in(o) if empty else Occupancy(held, reason, message)
+    return _take_in(o) if _nothing_runs(o) else Occupancy(held, reason, message)
+
+
+def _nothing_runs(o: ExecutorObserved) -> bool:
+    """Surely: a process or a container of somebody else's that was looked for."""
+    match o.executor.spec.runtime:
+        case Runtime.LOCAL_STANDALONE:
+            return isinstance(o.process, Missing)
+        case Runtime.LOCAL_DOCKER:
+            known = not isinstance(o.docker.containers, Unreadable)
+            return known and not any(each.is_up for each in o.docker.present)
+        case _:
+            return False
 
 
 def _drain(o: ExecutorObserved, held: ObjectRef, now: datetime) -> Occupancy:
     """Let a turn end, then stop the agent; a turn that takes too long is cut off."""
     report = o.probe.report if o.probe.answer is Answer.WELL else None
     bound = f"Session {held.name} is in."
-    pod = o.executor.spec.runtime is Runtime.POD
+    made = o.executor.spec.is_made_at_bind
     if report is not None and not _holds_agent(report, held.uid):
-        return _emptied(o, held, now) if pod else _take_in(o)
-    if pod and not _pods_linger(o, now):
+        return _emptied(o, held, now) if made else _take_in(o)
+    if made and not _lingers(o, now):
         return _take_in(o)
     began = conditions.get(o.executor.status.conditions, "Draining")
     since = now
     if began is not None and began.is_true and began.last_transition_time:
         since = moment(began.last_transition_time)
     over = now >= since + timedelta(seconds=o.executor.spec.drain_deadline_seconds)
-    if report is None and pod and over:
+    if report is None and made and over:
         return _emptied(o, held, now)
     if report is None or (report.phase is AgentPhase.RUNNING and not over):
         said = "The turn that is under way may end first."
@@ -147,10 +164,10 @@ def _drain(o: ExecutorObserved, held: ObjectRef, now: datetime) -> Occupancy:
 
 
 def _emptied(o: ExecutorObserved, held: ObjectRef, now: datetime) -> Occupancy:
-    """The agent of a pod that is drained is at its end; now its pod goes, then the session."""
-    if not _pods_linger(o, now):
+    """The agent is at its end; now its pod or container goes, then the session."""
+    if not _lingers(o, now):
         return _take_in(o)
-    said = "The pod is being removed."
+    said = "The place is being removed."
     draining = (TRUE, DrainingReason.STOPPING, said)
     name = f"Session {held.name} is on its way out."
     return Occupancy(held, BoundReason.RELEASING, name, _removals(o), draining)

@@ -86,17 +86,18 @@ def asleep(o: SessionObserved, now: datetime) -> Verdict | None:
         return None
     if o.session.status.executor_ref is None or isinstance(o.executor, Missing):
         return agentrules.resting(o, wanted.suspended_reason)
-    if _pod_is_empty(o) or _nothing_was_started(o):
+    if _place_is_empty(o) or _nothing_was_started(o):
         return agentrules.resting(o, wanted.suspended_reason)
     if _waits_outside(o):  # and does not take the place when it becomes free
         return agentrules.resting(o, wanted.suspended_reason, changes={"executor_ref": None})
     return None  # it has one, and its agent may live; one that cannot be read is not gone
 
 
-def _pod_is_empty(o: SessionObserved) -> bool:
-    """No agent can be asked to end in this pod: it never came up, is gone, or is given up."""
+def _place_is_empty(o: SessionObserved) -> bool:
+    """No agent can be asked to end in this pod or container: it never came up, is gone, or is
+    given up."""
     executor = executor_of(o)
-    if executor is None or executor.spec.pod is None or o.report is not None:
+    if executor is None or not executor.spec.is_made_at_bind or o.report is not None:
         return False
     given_up = executor.status.state in (ExecutorState.ERROR, ExecutorState.STOPPED)
     return given_up or executor.status.boot_id is None

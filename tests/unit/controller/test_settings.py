@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kandev_operator import __version__
+from kandev_operator.api.executor import LocalDockerRuntime
 from kandev_operator.controller.options import OPTIONS
 from kandev_operator.controller.settings import Settings, parse
 from kandev_operator.core.observed import Platform
@@ -23,6 +24,8 @@ def test_everything_has_a_default() -> None:
     assert run() == Settings(
         namespaces=(),
         local_executors={},
+        docker_executors={},
+        docker_host="unix:///var/run/docker.sock",
         kubeconfig=None,
         context=None,
         lease_namespace="kandev-system",
@@ -57,6 +60,9 @@ def test_every_option_can_be_given() -> None:
     settings = run(
         "--namespace", "a", "b", "--namespace", "c", "a",
         "--allow-local-executors", "a=/srv/a", "b=/srv/b",
+        "--allow-docker-executors", "a", "b=/srv/b",
+        "--docker-host", "unix:///run/d.sock",
+        "--docker-access", "address",
         "--kubeconfig", "/k/config",
         "--context", "dev",
         "--lease-namespace", "system",
@@ -79,6 +85,8 @@ def test_every_option_can_be_given() -> None:
     assert settings == Settings(
         namespaces=("a", "b", "c"),
         local_executors={"a": Path("/srv/a"), "b": Path("/srv/b")},
+        docker_executors={"a": None, "b": Path("/srv/b")},
+        docker_host="unix:///run/d.sock",
         kubeconfig=Path("/k/config"),
         context="dev",
         lease_namespace="system",
@@ -94,7 +102,7 @@ def test_every_option_can_be_given() -> None:
         identity="me",
         remote_hosts=("*.example.com", "127.0.0.1"),
         in_cluster=False,
-        platform=Platform("images.example.com/agentctl:2", "Never", 1234, "2.5Gi"),
+        platform=Platform("images.example.com/agentctl:2", "Never", 1234, "2.5Gi", True),
         pods_through_api=False,
     )
 
@@ -104,6 +112,9 @@ def test_every_option_has_a_variable() -> None:
         "namespace": "a, b",
         "all_namespaces": "no",
         "allow_local_executors": "a=/srv/a,b=/srv/b",
+        "allow_docker_executors": "a,b=/srv/b",
+        "docker_host": "unix:///run/d.sock",
+        "docker_access": "address",
         "kubeconfig": "/k/config",
         "context": "dev",
         "lease_namespace": "system",
@@ -178,6 +189,10 @@ def test_the_lease_follows_the_first_namespace_outside_a_pod() -> None:
         ),
         ("--namespace a --allow-local-executors b=/srv", {}, "b is not among --namespace"),
         ("--allow-local-executors a=/x a=/y", {}, "one folder only"),
+        ("--allow-docker-executors a a=/y", {}, "--allow-docker-executors: a namespace has one"),
+        ("--allow-docker-executors a=", {}, "not an absolute path"),
+        ("--docker-host tcp://10.0.0.1:2375", {}, "is not unix:// and an absolute path"),
+        ("--docker-access guess", {}, "is not one of published, address"),
         ("--allow-local-executors a", {}, "'a' is not NAMESPACE=FOLDER"),
         ("--allow-local-executors a=srv", {}, "not an absolute path"),
         ("--allow-local-executors a=/", {}, "not an absolute path of a folder below /"),
@@ -262,3 +277,28 @@ def test_patterns_narrow_down_which_hosts_are_allowed() -> None:
     assert settings.remote_refusal("http://127.0.0.1:1") is not None
     evil = settings.remote_refusal("https://evil.org/a.example.com")
     assert evil == "the operator's --allow-remote-host does not include evil.org"
+
+
+@pytest.mark.parametrize(
+    ("namespace", "block", "words"),
+    [
+        ("a", {"image": "i"}, None),
+        ("a", {"container_id": "c"}, None),
+        ("a", {"network": "agents"}, None),
+        ("b", {"workspace_path": "/srv/b/one"}, None),
+        ("c", {"image": "i"}, "--allow-docker-executors does not name it"),
+        ("a", {"network": "host"}, "host is not a network of the container's own"),
+        ("a", {"network": "container:x"}, "not a network of the container's own"),
+        ("a", {"workspace_path": "/srv/b/one"}, "not below the folder"),
+        ("b", {"workspace_path": "/srv/b"}, "not below the folder"),
+        ("b", {"workspace_path": "/srv/b/../c"}, "not below the folder"),
+        ("b", {"workspace_path": "/srv/bb"}, "not below the folder"),
+    ],
+)
+def test_which_containers_an_executor_may_be(
+    namespace: str, block: dict[str, str], words: str | None
+) -> None:
+    settings = run("--allow-docker-executors", "a", "b=/srv/b")
+    refused = settings.docker_refusal(namespace, LocalDockerRuntime(**block))
+    assert (refused is None) == (words is None)
+    assert words is None or words in (refused or "")

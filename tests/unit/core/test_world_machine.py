@@ -372,5 +372,6 @@ def test_the_world_keeps_its_promises_and_every_action_is_seen() -> None:
         "CreatePod",
         "DeletePod",
         "FollowTemplate",
-    }  # pods have a node of their own: stage
+        *("PullImage", "RunContainer", "StartContainer", "RemoveContainer", "RemoveVolume"),
+    }  # pods and containers have stages and worlds of their own
     assert set(SEEN) == wanted, wanted - set(SEEN)

@@ -19,9 +19,9 @@ from kandev_operator.api.reasons import (
     PodScheduledReason,
     WorkspaceReadyReason,
 )
-from kandev_operator.api.session import OperatingMode, ResumePolicy, TaskSession
-from kandev_operator.api.timestamps import moment, rfc3339
-from kandev_operator.core import backoff, executorstatus, lifecycle, probes
+from kandev_operator.api.session import TaskSession
+from kandev_operator.api.timestamps import rfc3339
+from kandev_operator.core import comeback, executorstatus, probes
 from kandev_operator.core.actions import Action, CreatePod, DeletePod
 from kandev_operator.core.executorstatus import Life
 from kandev_operator.core.observed import ExecutorObserved, Found, Missing
@@ -42,8 +42,6 @@ from kandev_operator.core.pods.rest import (
 from kandev_operator.core.podseen import PodSeen
 from kandev_operator.core.probes import Health
 
-SETTLED: Final = timedelta(seconds=60)
-AT_ONCE_ATTEMPTS: Final = 2
 QUOTA_AGAIN: Final = timedelta(seconds=20)
 _ENDS: Final = frozenset(
     {
@@ -69,7 +67,7 @@ def life(o: ExecutorObserved, held: Occupancy, now: datetime) -> Life:
 
 
 def _of_the_occupied(o: ExecutorObserved, held: Occupancy, now: datetime) -> Life:
-    session = _session(o)
+    session = comeback.session_in(o)
     if not held.is_bound:
         said = "The session has let go, and the pod is being removed."
         gone = Health(FALSE, AgentctlReadyReason.STOPPED, said)
@@ -85,13 +83,6 @@ def _of_the_occupied(o: ExecutorObserved, held: Occupancy, now: datetime) -> Lif
     if pod.is_live and not death.is_confirmed(session, pod.uid):
         return _alive(o, session, pod, now)
     return _ended(o, session, pod, now)
-
-
-def _session(o: ExecutorObserved) -> TaskSession | None:
-    """Who is in, or comes in with this pass."""
-    if o.executor.status.session_ref is None:
-        return o.claimant
-    return o.bound.value if isinstance(o.bound, Found) else None
 
 
 # ---- a pod that is there -----------------------------------------------------------------
@@ -217,11 +208,11 @@ def _ended(o: ExecutorObserved, session: TaskSession, pod: PodSeen | None, now: 
         pod is not None
         and pod.lingers(now, OVERDUE)
         and not proven
-        and (not started or _is_wanted_back(o, session, now))
+        and (not started or comeback.is_wanted(session, o.pods.task, now))
     ):
         said = replace(why, message=f"{why.message} It is given time to end.")
         return Life(ExecutorState.STARTING, said, fields=fields, requeue=timedelta(seconds=5))
-    if started and not _is_wanted_back(o, session, now):
+    if started and not comeback.is_wanted(session, o.pods.task, now):
         return Life(ExecutorState.STOPPED, why, actions, fields, requeue=LOOK_AGAIN)
     if started and not proven and death.must_wait(o.pods.claim, node):
         return Life(
@@ -241,18 +232,6 @@ def _why(o: ExecutorObserved, pod: PodSeen | None) -> Health:
     return Health(FALSE, reason, message)
 
 
-def _is_wanted_back(o: ExecutorObserved, session: TaskSession, now: datetime) -> bool:
-    """Whether the session is to have a place again: by its mode, its policy, or a wish."""
-    mode = lifecycle.wanted(session, o.pods.task, now).mode
-    if mode is OperatingMode.WORKSPACE_ONLY:
-        return True
-    if mode is not OperatingMode.RUNNING:
-        return False
-    if session.spec.resume.policy is ResumePolicy.AUTO or session.status.resume_token_ref is None:
-        return True
-    return lifecycle.resume_wished(session) or lifecycle.fresh_start_wished(session)
-
-
 def _must_wait(o: ExecutorObserved, why: Health, uid: str | None) -> Health:
     said = (
         f"{why.message} Its node {o.executor.status.node_name} is silent, and the workspace can be "
@@ -266,38 +245,14 @@ def _again(
     o: ExecutorObserved, session: TaskSession, why: Health, dead: str | None, now: datetime
 ) -> Life:
     """The next pod: at once, or after a wait where the last ones ended soon."""
-    status = o.executor.status
-    if (waiting := _still_waiting(o, why, now)) is not None:
-        return waiting
-    attempt = status.attempt or 1
-    if status.next_attempt_at is None:
-        lived = status.started_at is not None and now - moment(status.started_at) >= SETTLED
-        attempt = 1 if lived and status.boot_id is not None else attempt + 1
-        if attempt > AT_ONCE_ATTEMPTS:
-            retry = backoff.next_attempt_at(now, attempt - 1, o.executor.metadata.uid)
-            error = replace(why, is_error=True)
-            fields = {"attempt": attempt}
-            return Life(ExecutorState.ERROR, error, (), fields, retry, requeue=retry - now)
+    attempt = comeback.attempt(o, why, now)
+    if isinstance(attempt, Life):
+        return attempt
     made = _make(o, session, next_instance(o), now, dead)
     if made.state is not ExecutorState.STARTING:
         return made
     said = replace(why, message=f"{why.message} A new pod is made on the same workspace.")
     return replace(made, agentctl=said, fields={**made.fields, "attempt": attempt})
-
-
-def _still_waiting(o: ExecutorObserved, why: Health | None, now: datetime) -> Life | None:
-    """An earlier failure has its time to wait."""
-    due = o.executor.status.next_attempt_at
-    if due is None or now >= moment(due):
-        return None
-    known = conditions.get(o.executor.status.conditions, "Ready")
-    health = why
-    if health is None and known is not None:
-        health = Health(FALSE, known.reason, known.message)
-    assert health is not None, "what waits has said why"
-    error = replace(health, is_error=True)
-    left = moment(due) - now
-    return Life(ExecutorState.ERROR, error, retry_at=moment(due), requeue=left)
 
 
 # ---- making one --------------------------------------------------------------------------
@@ -310,7 +265,7 @@ def _make(
     if o.failed is not None and o.failed.action == CreatePod.__name__:
         return _refused(o, now)
     if o.executor.status.pod_ref is None and o.executor.status.boot_id is None:
-        waiting = _still_waiting(o, None, now)
+        waiting = comeback.still_waiting(o, None, now)
         if waiting is not None:
             return waiting
     lost = _no_files(o, session)
