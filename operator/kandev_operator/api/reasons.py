@@ -148,7 +148,10 @@ class PodScheduledReason(Word):
     POD_PENDING = "PodPending", "The pod is made and waits for the scheduler."
     POD_TERMINATING = "PodTerminating", "The earlier pod has not gone yet."
     UNSCHEDULABLE = "Unschedulable", "No node takes the pod; the scheduler's words follow."
-    INVALID_TEMPLATE = "InvalidTemplate", "The API server refuses the pod; its words follow."
+    INVALID_TEMPLATE = (
+        "InvalidTemplate",
+        "API server or Docker engine refuse it; their words follow.",
+    )
     QUOTA_EXCEEDED = "QuotaExceeded", "The namespace's quota has no room for the pod."
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from kandev_operator.api import group
 from kandev_operator.api.executor import Executor
 from kandev_operator.api.profile import AgentProfile
-from kandev_operator.api.reasons import AgentctlReadyReason
+from kandev_operator.api.reasons import AgentctlReadyReason, PodScheduledReason
 from kandev_operator.api.session import TaskSession
 from kandev_operator.api.task import Task
 from kandev_operator.clients import docker as clients
@@ -210,7 +210,8 @@ class DockerHands:
             await self._engine.put(container, archive)
             await self._engine.start(container)
         except (EngineRefused, NoSuchThing) as error:
-            return _failed(todo.RunContainer.__name__, error)
+            reason = PodScheduledReason.INVALID_TEMPLATE
+            return Failed(todo.RunContainer.__name__, str(reason), error.message[:500], fatal=False)
         return None
 
     async def start(self, action: todo.StartContainer) -> Failed | None:
@@ -218,7 +219,9 @@ class DockerHands:
         try:
             await self._engine.start(action.container_id)
         except EngineRefused as error:
-            return _failed(todo.StartContainer.__name__, error)
+            reason = AgentctlReadyReason.CONTAINER_EXITED
+            name = todo.StartContainer.__name__
+            return Failed(name, str(reason), error.message[:500], fatal=False)
         return None
 
     async def remove(self, action: todo.RemoveContainer) -> None:
@@ -269,8 +272,3 @@ class DockerHands:
 
 def _decoded(value: str) -> bytes:
     return base64.b64decode(value)
-
-
-def _failed(name: str, error: EngineError) -> Failed:
-    """The engine's own no; what it says names the cause."""
-    return Failed(name, str(AgentctlReadyReason.CONTAINER_EXITED), error.message[:500], fatal=False)

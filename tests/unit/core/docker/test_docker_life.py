@@ -122,9 +122,9 @@ def test_a_step_that_failed_is_told_and_tried_again_after_a_while() -> None:
 
 
 def test_what_the_engine_refuses_is_told_in_its_words() -> None:
-    no = Failed("RunContainer", "ContainerExited", "no such network: agents", fatal=False)
+    no = Failed("RunContainer", "InvalidTemplate", "no such network: agents", fatal=False)
     plan = decide_on(seen(INSTALLED, status=NEW, failed=no))
-    assert said(plan) == "error False/ContainerExited at work"
+    assert said(plan) == "error False/InvalidTemplate at work"
     assert "no such network" in written(plan).error_message
 
 
