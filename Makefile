@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --editable '.[operator,agentctl,upstream,cli,conformance]' --group dev
 	@touch $(STAMP)
 
-demo: $(STAMP) ## play the main job before your eyes (AGENT=opencode|claude|codex|gemini, CI=1 to stop by itself)
+demo: $(STAMP) ## play the main job before your eyes (RUNTIME=pod, AGENT=opencode|claude|codex|gemini, CI=1 to stop by itself)
 	@$(TESTS_PATH) $(BIN)/python -m demo
 
 test: $(STAMP) ## lint, types, import contracts and every ring of tests

@@ -113,18 +113,28 @@ class KindCluster(_Foreign):
         finally:
             self._drop_scratch()
 
+    def load(self, *images: str) -> None:
+        """Bring images of the Docker engine onto the node."""
+        _run_kind("load", "docker-image", *images, "--name", self._name)
+
     def _kind(self, *words: str) -> None:
-        names = ["--name", self._name, "--kubeconfig", str(self.kubeconfig)]
-        done = subprocess.run(
-            ["kind", *words, *names], capture_output=True, text=True, timeout=_KIND_PATIENCE
-        )
-        if done.returncode:
-            raise ControlPlaneError(f"kind {' '.join(words)}: {done.stderr.strip()}")
+        _run_kind(*words, "--name", self._name, "--kubeconfig", str(self.kubeconfig))
+
+
+def _run_kind(*words: str) -> None:
+    done = subprocess.run(["kind", *words], capture_output=True, text=True, timeout=_KIND_PATIENCE)
+    if done.returncode:
+        raise ControlPlaneError(f"kind {' '.join(words)}: {done.stderr.strip()}")
 
 
 def kind_is_usable() -> bool:
     """Tell whether kind is installed and a Docker engine answers; a client alone is not enough."""
-    if shutil.which("kind") is None or shutil.which("docker") is None:
+    return shutil.which("kind") is not None and engine_answers()
+
+
+def engine_answers() -> bool:
+    """Tell whether a Docker engine answers."""
+    if shutil.which("docker") is None:
         return False
     question = ["docker", "version", "--format", "{{.Server.Version}}"]
     try:

