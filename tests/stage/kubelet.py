@@ -98,6 +98,11 @@ class Kubelet(Volumes):
         assert found, "no pod of this executor is on the node"
         return found[-1]
 
+    def gives_next(self, address: str) -> None:
+        """The next pod here gets this address, as where a network hands one out again."""
+        self._net, _, last = address.rpartition(".")
+        self._number = int(last) - 2
+
     def evict(self, pod: Pod, message: str) -> None:
         """The node puts a pod out: its containers are killed, and the object stays."""
         with self._lock:
