@@ -163,6 +163,8 @@ class DockerEngine:
         except TimeoutError:
             self._id = ""
             raise EngineSilent(call, "no answer in time") from None
+        except (KeyError, ValueError) as error:
+            raise EngineRefused(call, f"its answer cannot be read: {error!r}") from None
         except (aiohttp.ClientError, OSError) as error:
             self._id = ""
             raise EngineSilent(call, _words(error)) from None
