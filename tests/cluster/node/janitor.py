@@ -38,6 +38,7 @@ _MADE_BESIDE = (
     "/var/lib/cni",
     "/var/log/containers",
     "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint",
+    "/var/lib/kubelet/device-plugins/kubelet.sock",
     "/var/lib/kubelet/device-plugins",
     "/var/lib/kubelet",
 )
