@@ -14,13 +14,18 @@ from pathlib import Path
 import pytest
 
 from cluster.errors import ControlPlaneError
-from cluster.node import Node, Slot
+from cluster.node import Node, Slot, ground
+from cluster.node.footprint import Footprint
+from stage.nodescene import NodeScene, install_crds, operator_beside
+from stage.operatorprocess import OperatorProcess
 from stage.pods import Pods
+from stage.sessions import Namespace
 
 _REQUIRED = "KANDEV_REQUIRE_NODE"
 _TIMEOUT = 300
 _LONGEST_NAME = 40
 _LOG_LINES = 25
+_WAIT = 3600.0
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,7 +34,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     is_skipped = os.geteuid() != 0 and not os.environ.get(_REQUIRED)
     for item in ours:
         # Without the fixtures: a node's start, or waiting for another run's, may fall to any test.
-        item.add_marker(pytest.mark.timeout(_TIMEOUT, func_only=True))
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_TIMEOUT, func_only=True))
         if is_skipped:
             reason = f"a real node needs root: run as root; {_REQUIRED}=1 makes this a failure"
             item.add_marker(pytest.mark.skip(reason=reason))
@@ -66,6 +72,43 @@ def make_namespace(node: Node, request: pytest.FixtureRequest) -> Iterator[Calla
 def pods(make_namespace: Callable[..., Pods]) -> Pods:
     """A namespace that enforces Pod Security *restricted*, and what a test does with pods in it."""
     return make_namespace()
+
+
+@pytest.fixture
+def make_stage(
+    pods: Pods, node: Node, agentctl_image: str, scripted_agent_image: str, tmp_path: Path
+) -> Iterator[Callable[..., NodeScene]]:
+    """An operator for this test's namespace; `access` is how it reaches agentctls in pods. Under a
+    `user` of its own it is told from whoever applies."""
+    install_crds(node)
+    made: list[OperatorProcess] = []
+
+    def make(access: str = "direct", user: str = "") -> NodeScene:
+        log, name = tmp_path / "operator.log", pods.namespace
+        kubeconfig = node.kubeconfig_for(user, ["system:masters"]) if user else None
+        options = [f"--pod-access={access}"]
+        operator = operator_beside(node, name, log, agentctl_image, *options, kubeconfig=kubeconfig)
+        made.append(operator)
+        place = Namespace(node, name, tmp_path, operator.tail)
+        return NodeScene(place, operator.start(), scripted_agent_image)
+
+    yield make
+    for operator in made:
+        operator.kill()
+
+
+@pytest.fixture
+def stage(make_stage: Callable[..., NodeScene]) -> NodeScene:
+    return make_stage("direct")
+
+
+@pytest.fixture
+def before(no_node: None) -> Footprint:
+    """The machine without a node, for a test that looks at what is left of one."""
+    # A node that somebody started by hand would be part of the picture: taking the machine once
+    # waits for its end.
+    ground.take(_WAIT).give_back()
+    return Footprint.now()
 
 
 def _account(node: Node) -> str:

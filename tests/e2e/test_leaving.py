@@ -11,7 +11,7 @@ import pytest
 
 from cluster.errors import ControlPlaneError
 from cluster.images import debian
-from cluster.node import Node, ground
+from cluster.node import Node
 from cluster.node.footprint import Footprint
 from stage.pods import Mount, Pods, restricted
 
@@ -19,14 +19,6 @@ TESTS = Path(__file__).resolve().parents[1]
 FOREVER = ["sleep", "infinity"]
 PATIENCE = 120.0
 WAIT = 3600.0
-
-
-@pytest.fixture
-def before(no_node: None) -> Footprint:
-    # A node that somebody started by hand would be part of the picture: taking the machine once
-    # waits for its end.
-    ground.take(WAIT).give_back()
-    return Footprint.now()
 
 
 def populate(node: Node) -> Pods:
