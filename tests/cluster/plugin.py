@@ -38,11 +38,16 @@ _IMAGES: dict[str, Callable[[], Path]] = {
 _LONGEST_NAME = 40
 
 _chosen = pytest.StashKey[Cluster]()
+_kept = pytest.StashKey[Slot]()
+_last = pytest.StashKey[pytest.Item]()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     items = [item for item in session.items if not item.get_closest_marker("skip")]
     asked = {name for item in items for name in _fixtures_of(item)}
+    on_node = [item for item in items if _SLOT in _fixtures_of(item)]
+    if on_node:
+        session.config.stash[_last] = on_node[-1]
     if session.config.option.collectonly:
         return
     capture = session.config.pluginmanager.getplugin("capturemanager")
@@ -68,6 +73,15 @@ def _prepare(cluster: Cluster, own_too: bool) -> None:
         cluster.prepare()
         if own_too:
             ControlPlane().prepare()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """After the last test that needs the node, others may have the machine: a run goes on long."""
+    yield
+    slot = item.config.stash.get(_kept, None)
+    if slot is not None and item is item.config.stash.get(_last, None):
+        slot.close()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -112,9 +126,9 @@ def namespace(control_plane: Cluster, request: pytest.FixtureRequest) -> Iterato
 
 
 @pytest.fixture(scope="session")
-def node_slot() -> Iterator[Slot]:
+def node_slot(pytestconfig: pytest.Config) -> Iterator[Slot]:
     """Where this run's node is kept."""
-    slot = Slot()
+    slot = pytestconfig.stash[_kept] = Slot()
     yield slot
     slot.close()
 
