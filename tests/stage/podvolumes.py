@@ -42,6 +42,8 @@ class Volumes:
             each["mountPath"]: str(self._volume(pod, each["name"]))
             for each in container.spec.get("volumeMounts") or ()
         }
+        if not mounts:
+            return text
         paths = "|".join(re.escape(each) for each in sorted(mounts, key=len, reverse=True))
 
         def here(found: re.Match[str]) -> str:
