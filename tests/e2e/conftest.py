@@ -19,6 +19,7 @@ from cluster.node.footprint import Footprint
 from stage.nodescene import NodeScene, install_crds, operator_beside
 from stage.operatorprocess import OperatorProcess
 from stage.pods import Pods
+from stage.realpods import RealPodScene, everywhere
 from stage.sessions import Namespace
 
 _REQUIRED = "KANDEV_REQUIRE_NODE"
@@ -100,6 +101,41 @@ def make_stage(
 @pytest.fixture
 def stage(make_stage: Callable[..., NodeScene]) -> NodeScene:
     return make_stage("direct")
+
+
+@pytest.fixture(scope="module")
+def operators() -> Iterator[dict[str, OperatorProcess]]:
+    """The operator that the tests of a module share, by its namespace, once one has asked."""
+    made: dict[str, OperatorProcess] = {}
+    yield made
+    for operator in made.values():
+        operator.kill()
+
+
+@pytest.fixture
+def scene(
+    pods: Pods,
+    node: Node,
+    operators: dict[str, OperatorProcess],
+    agentctl_image: str,
+    scripted_agent_image: str,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[RealPodScene]:
+    """This test's namespace, watched by the module's operator, which runs."""
+    if not operators:
+        install_crds(node)
+        home = f"operator-{uuid.uuid4().hex[:8]}"
+        node.create_namespace(home)
+        log = tmp_path_factory.mktemp("operator") / "operator.log"
+        operators[home] = everywhere(node, home, log, agentctl_image)
+    ((home, operator),) = operators.items()
+    if not operator.is_running:
+        operator.start()
+    place = Namespace(node, pods.namespace, tmp_path, operator.tail)
+    made = RealPodScene(node, place, operator, home, scripted_agent_image)
+    yield made
+    made.close()
 
 
 @pytest.fixture
