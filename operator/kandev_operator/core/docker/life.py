@@ -137,16 +137,14 @@ def _of_the_occupied(o: ExecutorObserved, session: TaskSession, now: datetime) -
     if agent.session_uid != session.metadata.uid:
         said = "The container is another session's; it is removed first."
         return _removed_first(o, agent, said)
-    if agent.state == "created":
-        return making.make(o, session, instance, now)  # begun, and not yet what it is to be
     if agent.is_up:
         asked = _asked(o, agent, fields, now)
-        tidied = rest.tidy(o, instance)
-        return replace(asked, actions=(*asked.actions, *tidied))
-    never_answered = status.boot_id is None
-    if never_answered and making.is_of_another_shape(o, session, agent):
+        return replace(asked, actions=(*asked.actions, *rest.tidy(o, instance)))
+    if status.boot_id is None and making.is_of_another_shape(o, session, agent):
         said = "The container has not run and its template has changed: it is made anew."
         return _removed_first(o, agent, said)
+    if agent.state == "created":
+        return making.make(o, session, instance, now)  # begun, and not yet what it is to be
     return _stopped(o, agent, fields, now)
 
 

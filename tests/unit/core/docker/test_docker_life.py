@@ -16,6 +16,7 @@ from builders import (
 )
 from kandev_operator.api.timestamps import rfc3339
 from kandev_operator.core.containerseen import ImageSeen, Step
+from kandev_operator.core.docker.desired import shape_of
 from kandev_operator.core.observed import (
     Failed,
     Found,
@@ -69,8 +70,11 @@ def test_agentctl_is_brought_first_then_the_agent_is_started() -> None:
 
 def test_whoever_takes_over_meets_the_container_that_was_begun() -> None:
     """Made and never started, or started and not yet written down: no second one."""
-    begun = decide_on(seen(INSTALLED, a_container(state="created"), status=NEW))
-    assert action(begun, "RunContainer").container.instance_id == instance(1)
+    o = seen(INSTALLED, status=NEW, probe=NOT_TRIED)
+    wanted = action(decide_on(o), "RunContainer").container
+    made = a_container(state="created", shape=shape_of(wanted))
+    begun = decide_on(replace(o, docker=replace(o.docker, containers=Found((INSTALLED, made)))))
+    assert action(begun, "RunContainer").container == wanted
     up = decide_on(seen(INSTALLED, UP, status=NEW, probe=NOT_TRIED))
     assert "RunContainer" not in done(up)
     assert written(up).container_id == "agent-1"
@@ -222,14 +226,16 @@ def test_one_that_is_being_removed_is_waited_for() -> None:
     assert (done(plan), written(plan).container_id) == ("", "agent-1")
 
 
-def test_one_that_has_not_run_follows_its_template() -> None:
-    other = a_container(state="exited", exit_code=1, shape="of before")
+@pytest.mark.parametrize("state", ["created", "exited"])
+def test_one_that_has_not_run_follows_its_template(state: str) -> None:
+    """A network that does not exist, a command that cannot be run: what was made stays made."""
+    other = a_container(state=state, exit_code=1, shape="of before")
     o = seen(other, status=a_docker_status(boot_id=None, attempt=7), probe=NOT_TRIED)
     plan = decide_on(o)
     assert action(plan, "RemoveContainer").container_id == "agent-1"
     assert (written(plan).instance_id, written(plan).attempt) == (instance(2), 1)
-    ran = decide_on(replace(o, executor=o.executor.replacing(status=a_docker_status())))
-    assert done(ran) == "StartContainer", "one that has run is left as it is"
+    ran = a_container(state="exited", exit_code=1, shape="of before")
+    assert done(decide_on(seen(ran))) == "StartContainer", "one that has run is left as it is"
 
 
 def test_one_that_nobody_wants_back_stays_away() -> None:

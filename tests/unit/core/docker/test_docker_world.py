@@ -35,6 +35,7 @@ from kandev_operator.core.actions import (
 )
 from kandev_operator.core.containerseen import DockerContainer, Step
 from kandev_operator.core.docker import life, making, rest
+from kandev_operator.core.docker.desired import shape_of
 from kandev_operator.core.executor import decide_executor
 from kandev_operator.core.observed import ExecutorObserved, Found
 from unit.core.docker.containers import FILES, NEW, NOT_TRIED, a_container, seen
@@ -169,7 +170,7 @@ class DockerWorld(RuleBasedStateMachine):
                 step = wanted.config["Labels"]["kandev.dev/step"]
                 if step == Step.AGENT and self.up():
                     raise Broken("one_writer: an agent's container beside one that runs")
-                self.made(wanted.name, step, wanted.instance_id)
+                self.made(wanted.name, step, wanted.instance_id, shape_of(wanted))
             case StartContainer(container_id=known):
                 if any(each.id != known for each in self.up()):
                     raise Broken("one_writer: a second one is started")
@@ -187,13 +188,15 @@ class DockerWorld(RuleBasedStateMachine):
             case _:
                 pass
 
-    def made(self, name: str, step: str, instance_id: str) -> None:
+    def made(self, name: str, step: str, instance_id: str, shape: str) -> None:
         known = [each for each in self.containers if each.name == name]
         if known:
             self.change(known[0], state="running")
             return
         self.numbers += 1
-        fresh = a_container(Step(step), id=f"c-{self.numbers}", name=name, instance_id=instance_id)
+        fresh = a_container(
+            Step(step), id=f"c-{self.numbers}", name=name, instance_id=instance_id, shape=shape
+        )
         self.containers.append(fresh)
 
     # ---- in the end ----------------------------------------------------------------------
