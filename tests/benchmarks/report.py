@@ -21,6 +21,10 @@ RUNS = 5
 """Times are medians of this many runs."""
 
 
+class NotHere(Exception):
+    """This machine lacks what the benchmark measures on; the text says what, for people."""
+
+
 @dataclass(frozen=True)
 class Metric:
     """One number. `ok` is None where there is no goal to compare it with."""
