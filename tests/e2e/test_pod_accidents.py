@@ -6,9 +6,13 @@ Each ends with the conversation going on; the agent's own diary says which promp
 import asyncio
 import json
 import signal
-from contextlib import suppress
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from cluster.node import flags
+from kandev_operator.core.pods import layout
 from kandev_operator.core.podseen import OVER
 from stage.realpods import PATIENCE, RealPart, RealPodScene
 from stage.scene import until
@@ -226,6 +230,40 @@ async def test_b022_ready_follows_an_agentctl_that_is_away_for_a_while(scene: Re
         assert is_ready is (status["executorStatus"] == "ready"), status
     seen.never_dead(part)
     assert (part.starts, part.restarts()) == (1, 0)
+
+
+async def test_b034_an_agentctl_that_cannot_be_reached(scene: RealPodScene) -> None:
+    """As a NetworkPolicy, or a broken network, would have it: nothing comes back from any pod."""
+    known = await scene.born("known", lifecycle={"unreachableGraceSeconds": 10})
+    before = await known.with_history()
+    await known.in_a_turn()
+    async with scene.watching(known) as seen:
+        with _no_way_in():
+            never = await scene.born("never", lifecycle={"startTimeoutSeconds": 15})
+            for part in (known, never):
+                status = await part.failed("AgentctlUnreachable", stalled=False)
+                assert f":{layout.PORT}" in status["errorMessage"]
+                assert "isAgentRunning" not in status, "nobody knows"
+            assert "lastSeenAt" not in never.executor["status"]
+        await never.idle()
+        await known.wait(lambda s: s["state"] == "RUNNING", "in its turn again")
+    states = [each["state"] for each in seen.executors["known"]]
+    assert states.index("starting") < states.index("error"), "unknown comes before an error"
+    assert known.status["agentExecutionId"] == before["agentExecutionId"], "found as it was left"
+    for part, prompts in ((known, ["alpha", "slow 1000"]), (never, [])):
+        assert (part.starts, part.resumes, part.restarts()) == (1, 0, 0)
+        assert part.prompts() == prompts
+        assert len(scene.pods(part)) == 1
+
+
+@contextmanager
+def _no_way_in() -> Iterator[None]:
+    rule = ["OUTPUT", "-d", flags.SUBNET, "-p", "tcp", "--dport", str(layout.PORT), "-j", "DROP"]
+    subprocess.run(["iptables", "-w", "-I", *rule], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["iptables", "-w", "-D", *rule], check=True)
 
 
 async def _killed_until(part: RealPart, reason: str) -> None:
