@@ -29,7 +29,7 @@ from cluster.processes import Component
 
 _START_SECONDS = 90.0
 _STOP_SECONDS = 60.0
-_PREFIX = "kdk"
+PREFIX = "kdk"
 _CGROUPS = Path("/sys/fs/cgroup")
 _NUMBERS = itertools.count(1)
 _NETWORKS = [ipaddress.ip_network(f"10.251.{number}.0/24") for number in range(1, 250)]
@@ -42,7 +42,7 @@ class Engine:
         self.folder = folder
         self.socket = folder / "d.sock"
         self.log = folder / "dockerd.log"
-        self._name = f"{_PREFIX}{os.getpid()}-{next(_NUMBERS)}"
+        self.name = f"{PREFIX}{os.getpid()}-{next(_NUMBERS)}"
         self._room = Component("docker-room", folder / "room.log")
         self._daemon = Component("dockerd", self.log)
         self._path = ""
@@ -60,7 +60,7 @@ class Engine:
         self.folder.mkdir(parents=True, exist_ok=True)
         config = {"deprecated-key-path": str(self.folder / "key.json")}
         (self.folder / "daemon.json").write_text(json.dumps(config))
-        self.gateway = _lay_bridge(self._name)
+        self.gateway = _lay_bridge(self.name)
         unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         self._room.start([*unshare, "--propagation=private", "sleep", "infinity"])
         self.start_daemon()
@@ -72,9 +72,9 @@ class Engine:
         if self._room.is_running:
             os.kill(self._room.pid, signal.SIGKILL)
             _wait(lambda: not self._room.is_running, "the namespaces end")
-        _clear(self._name)
+        _clear(self.name)
         shutil.rmtree(self.folder, ignore_errors=True)
-        left = _left(self._name)
+        left = _left(self.name)
         if left:
             raise ControlPlaneError(f"the Docker engine left something behind: {left}")
 
@@ -93,8 +93,8 @@ class Engine:
                 f"--exec-root={folder / 'exec'}",
                 f"--pidfile={folder / 'pid'}",
                 f"--host={self.host}",
-                f"--bridge={self._name}",
-                f"--cgroup-parent=/{self._name}",
+                f"--bridge={self.name}",
+                f"--cgroup-parent=/{self.name}",
                 *("--iptables=false", "--ip6tables=false", "--ip-masq=false"),
                 *("--ip-forward=false", "--live-restore", "--oom-score-adjust=0"),
             ]
@@ -146,10 +146,10 @@ class Engine:
 
 def remove_leftovers() -> None:
     """Clear away what engines of dead processes have left."""
-    names = {path.name for path in Path("/sys/class/net").glob(f"{_PREFIX}*")}
-    names |= {path.name for path in _CGROUPS.glob(f"*/{_PREFIX}*")}
+    names = {path.name for path in Path("/sys/class/net").glob(f"{PREFIX}*")}
+    names |= {path.name for path in _CGROUPS.glob(f"*/{PREFIX}*")}
     for name in names:
-        owner = name.removeprefix(_PREFIX).partition("-")[0]
+        owner = name.removeprefix(PREFIX).partition("-")[0]
         if not Path("/proc", owner).exists():
             _clear(name)
 
