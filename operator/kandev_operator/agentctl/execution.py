@@ -181,8 +181,7 @@ class Execution:
     # ---- initialize and open -----------------------------------------------------------
 
     async def _initialize(self, process: AgentProcess) -> None:
-        # Late, and off the loop: the library is large, and /health answers meanwhile.
-        bridge_room = await asyncio.to_thread(_import_bridge)
+        bridge_room = await asyncio.to_thread(load_bridge)
         if process.gone.is_set() and self._tasks is None:
             return
         transport = JsonLines(
@@ -394,7 +393,8 @@ class _NotLaunched(Exception):
         self.failure = failure
 
 
-def _import_bridge() -> Any:
+def load_bridge() -> Any:
+    """What speaks ACP, off the loop: the library is large, and /health answers meanwhile."""
     from kandev_operator.agentctl import bridge
 
     return bridge

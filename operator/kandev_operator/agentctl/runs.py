@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar, Protocol
 
 from kandev_operator.agentctl.clientside import TextFiles
-from kandev_operator.agentctl.execution import Execution, Place
+from kandev_operator.agentctl.execution import Execution, Place, load_bridge
 from kandev_operator.agentctl.machine import effects as fx
 from kandev_operator.agentctl.machine import events as ev
 from kandev_operator.agentctl.machine.reopen import Living
@@ -111,6 +111,8 @@ class LocalRuns:
         raise AssertionError("no process of this machine outlives its agentctl")
 
     async def watch(self, told: Callable[[str | None], None]) -> None:
+        # Nobody waits for it yet: /health answers already, and the first agent is still to come.
+        await asyncio.to_thread(load_bridge)
         await asyncio.Event().wait()
 
     async def close(self) -> None:
