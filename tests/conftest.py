@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["cluster.plugin"]
 
@@ -16,6 +17,12 @@ _HERE = Path(__file__).parent
 # pytest-asyncio asks for the loop that was set before its own, and where none ever was, asyncio
 # makes one that nobody closes: a warning, so an error, if a test without a loop ran first.
 asyncio.set_event_loop(None)
+
+# How long an example takes says how busy the machine is, and nothing of the code.
+settings.register_profile(
+    "untimed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("untimed")
 
 
 _folder = pytest.StashKey[Path]()
