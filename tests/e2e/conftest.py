@@ -7,15 +7,19 @@ test fails, what pods, events and the node's own programs said becomes part of t
 
 import os
 import re
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from cluster.docker import Engine
 from cluster.errors import ControlPlaneError
+from cluster.images import agents, product
 from cluster.node import Node, Slot, ground
 from cluster.node.footprint import Footprint
+from stage.dockerstage import account
 from stage.nodescene import NodeScene, install_crds, operator_beside
 from stage.operatorprocess import OperatorProcess
 from stage.pods import Pods
@@ -48,6 +52,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     slot = getattr(item, "funcargs", {}).get("node_slot")
     if report.failed and isinstance(slot, Slot) and slot.current is not None:
         report.sections.append(("the node", _account(slot.current)))
+    engine = getattr(item, "funcargs", {}).get("docker_engine")
+    if report.failed and isinstance(engine, Engine):
+        report.sections.append(("the Docker engine", account(engine)))
     return report
 
 
@@ -67,6 +74,26 @@ def make_namespace(node: Node, request: pytest.FixtureRequest) -> Iterator[Calla
     yield make
     for name in made:
         node.delete_namespace(name)
+
+
+@pytest.fixture(scope="module")
+def docker_engine() -> Iterator[Engine]:
+    """A Docker engine of these tests' own, with agentctl's image. Tests leave it running."""
+    agentctl = product.agentctl()
+    # Not in a test's folder: the path of its socket would be too long.
+    engine = Engine(Path(tempfile.mkdtemp(prefix="e-")))
+    try:
+        engine.start()
+        engine.load(agentctl)
+        yield engine
+    finally:
+        engine.stop()
+
+
+@pytest.fixture(scope="session")
+def scripted_agent_archive() -> Path:
+    """The archive of an image with the scripted agent."""
+    return agents.scripted()
 
 
 @pytest.fixture

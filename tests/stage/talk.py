@@ -13,6 +13,7 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from kandev_operator.api.executor import Executor
 from kandev_operator.clients.agentctl import AgentctlClient
 from kandev_operator.clients.agentctl_line import open_session
 from kandev_operator.clients.kube import Kube
@@ -118,8 +119,7 @@ async def talk(
         executor = await kube.get(EXECUTORS, namespace, body["status"]["executorRef"]["name"])
         key = await read_signing_key(kube, operator_namespace)
         minter = Minter(key, time.time)
-        remote = executor["spec"].get("remote") or {}
-        audience = remote.get("audience") or executor["metadata"]["uid"]
+        audience = Executor.from_body(executor).audience
 
         def mint(*scopes: Scope) -> str:
             return minter.mint(audience, scopes, uid)

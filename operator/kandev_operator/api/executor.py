@@ -398,3 +398,9 @@ class Executor(Resource):
 
     spec: ExecutorSpec
     status: ExecutorStatus = Field(default_factory=ExecutorStatus)
+
+    @property
+    def audience(self) -> str:
+        """For whom tokens are made: this object's UID, or what somebody else started it with."""
+        elsewhere = self.spec.remote or self.spec.local_docker
+        return (elsewhere.audience if elsewhere else None) or self.metadata.uid

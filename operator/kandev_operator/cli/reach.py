@@ -103,7 +103,7 @@ class DirectReach:
         except errors.ClientError as error:
             raise troubles.of_key(error, self._operator_namespace) from None
         minter = Minter(key, self._clock)
-        audience = audience_of(executor)
+        audience = executor.audience
 
         def mint(*scopes: Scope) -> str:
             if not ALLOWED.issuperset(scopes):
@@ -125,12 +125,6 @@ class DirectReach:
     def _proxy_route(self) -> Route:
         kube = self._cluster.kube
         return Route(kube.ssl_context, kube.auth_headers, TOKEN_HEADER)
-
-
-def audience_of(executor: Executor) -> str:
-    """For whom tokens are made: the executor's UID, or what a remote one was started with."""
-    remote = executor.spec.remote
-    return (remote.audience if remote else None) or executor.metadata.uid
 
 
 def _check_bound(session: TaskSession, executor: Executor) -> None:

@@ -131,7 +131,7 @@ def of_agentctl(error: errors.AgentctlError, executor: Executor, *, proxied: boo
             return Fault(
                 f"the agentctl of executor {name} does not accept the token: {error.message}",
                 "Its JWKS file must list the operator's key (kubectl kandev jwks), and its "
-                "audience must be the Executor's UID or spec.remote.audience.",
+                f"audience must be {executor.audience}.",
             )
         case errors.Refused() if proxied and not error.code and error.status == 403:
             namespace = executor.metadata.namespace

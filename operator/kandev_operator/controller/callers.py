@@ -79,17 +79,11 @@ def target_of(executor: Executor, session_uid: str | None) -> Target | None:
     return Target(
         url=url,
         instance_id=executor.status.instance_id,
-        audience=audience_of(executor),
+        audience=executor.audience,
         session_uid=session_uid,
         ca_bundle=remote.ca_bundle if remote else None,
         pod=(executor.metadata.namespace, pod.name) if pod else None,
     )
-
-
-def audience_of(executor: Executor) -> str:
-    """For whom tokens are made: the executor's UID, or what somebody else started it with."""
-    elsewhere = executor.spec.remote or executor.spec.local_docker
-    return (elsewhere.audience if elsewhere else None) or executor.metadata.uid
 
 
 def _route(ca_bundle: str | None) -> Route:

@@ -19,10 +19,12 @@ REMOTE = {"runtime": "Remote", "remote": {"url": "https://build-7.example.com:84
 POD = {"runtime": "Pod", "pod": {}}
 
 
-async def test_an_audience_of_its_own(stage: Stage) -> None:
+@pytest.mark.parametrize("runtime", ["Remote", "LocalDocker"])
+async def test_an_audience_of_its_own(stage: Stage, runtime: str) -> None:
     url = stage.api.objects["executors", "team-a", "place"]["status"]["agentctlURL"]
-    remote = {**REMOTE, "remote": {"url": url, "audience": "build-7"}}
-    stage.api.put("executors", executor_body(url, remote))
+    far = {**REMOTE, "remote": {"url": url, "audience": "build-7"}}
+    mine = {"runtime": "LocalDocker", "localDocker": {"containerId": "c", "audience": "build-7"}}
+    stage.api.put("executors", executor_body(url, far if runtime == "Remote" else mine))
     stage.agentctl.audience = "build-7"
     assert await stage.play(ASK) == ExitCode.OK
 
