@@ -187,23 +187,28 @@ async def test_a_finished_session_goes_when_its_time_to_live_is_over(scene: Scen
 
 
 async def test_an_idle_session_goes_to_rest_and_a_wish_wakes_it(scene: Scene) -> None:
-    part = await scene.begin("sleepy", lifecycle={"idleTimeoutSeconds": 3})
+    part = await scene.begin("sleepy")
     before = await part.with_history()
+    await part.patch(lifecycle={"idleTimeoutSeconds": 1})
     status = await part.wait(suspended("IdleTimeout"), "resting")
     rests(status, before)
     spec = scene.get("tasksession", "sleepy")["spec"]
     assert spec["operatingMode"] == "Running", "spec stays as people wrote it"
+    await part.patch(lifecycle={"idleTimeoutSeconds": 600})  # or it sleeps before it is asked
     await part.ask_for("resume", "wake up")
     await part.idle_again(before)
     await part.remembers()
+    await part.patch(lifecycle={"idleTimeoutSeconds": 1})
     await part.wait(suspended("IdleTimeout"), "resting again")
 
 
 async def test_a_session_that_lasted_long_enough_goes_to_rest(scene: Scene) -> None:
-    part = await scene.begin("long-lived", lifecycle={"maxDurationSeconds": 4})
+    part = await scene.begin("long-lived")
     before = await part.with_history()
+    await part.patch(lifecycle={"maxDurationSeconds": 1})
     status = await part.wait(suspended("Expired"), "resting")
     rests(status, before)
+    await part.patch(lifecycle={"maxDurationSeconds": 600})
     await part.ask_for("resume", "wake up")
     await part.idle_again(before)
     await part.remembers()

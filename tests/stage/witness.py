@@ -78,7 +78,7 @@ def differences(status: dict[str, Any], report: StatusReport) -> list[str]:
     ]
 
 
-async def agreed(place: Namespace, name: str, talk: Talk, seconds: float = 15) -> dict[str, Any]:
+async def agreed(place: Namespace, name: str, talk: Talk, seconds: float = 30) -> dict[str, Any]:
     """Wait until status says what agentctl says; the status that did."""
     found: list[str] = []
     status: dict[str, Any] = {}
