@@ -70,6 +70,7 @@ class KandevAgentctl:
         env = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
+            "TMPDIR": str(self.home),  # it leaves a folder in it at every start
             "AGENTCTL_PORT": str(self.port),
             "AGENTCTL_LISTEN_HOST": "127.0.0.1",
             "AGENTCTL_INSTANCE_PORT_BASE": str(self.port + 1),
