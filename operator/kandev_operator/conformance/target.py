@@ -99,6 +99,8 @@ class Target:
     epoch: int = 1
     wrap: Callable[[ClientConnection], Any] = lambda line: line
     """Stands between a check and a WebSocket, where a test wants to."""
+    patience: float = PATIENCE
+    """Seconds until what did not come counts as not coming."""
     _http: httpx.AsyncClient | None = None
 
     async def __aenter__(self) -> "Target":
@@ -288,12 +290,12 @@ class Target:
 
     async def eventually(self, look: Callable[[], Awaitable[Seen | None]], what: str) -> Seen:
         """Look until something is seen; raises TooLate."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline:
             if (seen := await look()) is not None:
                 return seen
             await asyncio.sleep(0.02)
-        raise TooLate(f"{what} did not come within {PATIENCE:g} s")
+        raise TooLate(f"{what} did not come within {self.patience:g} s")
 
     # ---- events ------------------------------------------------------------------------
 
@@ -304,7 +306,7 @@ class Target:
         stream: str = paths.EVENTS,
         scopes: Iterable[str] = CONTROL,
         headers: dict[str, str] | None = None,
-        patience: float = PATIENCE,
+        patience: float | None = None,
         opened: Callable[[], Awaitable[None]] | None = None,
         **query: str,
     ) -> list[Frame]:
@@ -315,7 +317,7 @@ class Target:
         frames: list[Frame] = []
         try:
             async with (
-                asyncio.timeout(patience),
+                asyncio.timeout(self.patience if patience is None else patience),
                 self._http.stream("GET", stream, params=params, headers=sent) as answer,
             ):
                 if answer.status_code != 200:

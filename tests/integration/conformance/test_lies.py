@@ -35,6 +35,8 @@ from kandev_operator.conformance.signing import KeyCredentials
 from kandev_operator.conformance.target import Target
 from kandev_operator.contract import paths
 
+LIARS_PATIENCE = 8.0
+"""What a liar keeps back never comes."""
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
 
@@ -332,7 +334,12 @@ async def tried(
         await honest.configured()
         transport = Lying(lie)
         async with Target(
-            url, credentials, transport=transport, session=honest.session, epoch=honest.epoch
+            url,
+            credentials,
+            transport=transport,
+            session=honest.session,
+            epoch=honest.epoch,
+            patience=LIARS_PATIENCE,
         ) as target:
             target.wrap = lambda line: Line(line, swallow, TYPED)  # type: ignore[assignment]
             finding = (await run(target, [REGISTRY[id]]))[0]
