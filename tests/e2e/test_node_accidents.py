@@ -5,9 +5,7 @@ what all of this is about.
 """
 
 import asyncio
-import contextlib
 import json
-import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -179,43 +177,6 @@ async def test_b023_a_node_that_is_deleted_and_comes_back(scene: RealPodScene) -
         assert (part.starts, part.resumes, part.opened_new) == (2, 1, 1)
         assert part.prompts() == ["alpha", "what was the first?"]
     assert _variable(many, "KANDEV_DEAD_BOOT_ID"), "told that nobody else writes"
-
-
-async def test_a_force_deleted_pod_that_lives_on_is_waited_for(scene: RealPodScene) -> None:
-    """The kubelet stands still when its pod is deleted by force, and the old agentctl is deaf when
-    the kubelet moves again: two pods hold one ReadWriteOnce volume, and one of them writes."""
-    part = await scene.born("lives-on")
-    (before,) = await settled(part)
-    await part.in_a_turn()
-    old = part.pod_uid
-    kubelet = scene.node.pids[KUBELET]
-    _signal(kubelet, signal.SIGSTOP)
-    try:
-        await part.delete_pod("--force", "--grace-period=0")
-        await until(lambda: _others(scene, part, old), "the next pod is made", PATIENCE)
-        assert old not in [each["metadata"]["uid"] for each in scene.pods(part)]
-        part.signal_agentctl(signal.SIGSTOP, old)
-    finally:
-        _signal(kubelet, signal.SIGCONT)
-    said = await part.executor_says("WorkspaceInUse")
-    assert "earlier pod" in said
-    assert part.starts == 1, "one writer at a time"
-    assert part.status["state"] == "STARTING"
-    with contextlib.suppress(ProcessLookupError):  # the kubelet may have been faster
-        part.signal_agentctl(signal.SIGKILL, old)
-    await part.resumed(before, same_pod=False, pod_uid=old)
-    assert part.status["interruptedTurn"]["promptId"] == "long"
-    assert (part.starts, part.resumes, part.opened_new) == (2, 1, 1)
-    assert part.prompts() == ["alpha", "slow 1000"]
-    await part.remembers()
-
-
-def _others(scene: RealPodScene, part: RealPart, uid: str) -> list[Body]:
-    return [each for each in scene.pods(part) if each["metadata"]["uid"] != uid]
-
-
-def _signal(pid: int, number: signal.Signals) -> None:
-    os.kill(pid, number)
 
 
 def _variable(part: RealPart, name: str) -> Any:
