@@ -23,6 +23,7 @@ from kandev_operator.core.probes import Health
 
 SETTLED: Final = timedelta(seconds=60)
 AT_ONCE_ATTEMPTS: Final = 2
+"""What ended is started again at once; what ends again and again has to wait."""
 
 
 def session_in(o: ExecutorObserved) -> TaskSession | None:

@@ -26,6 +26,7 @@ from kandev_operator.core.actions import (
     StopAgent,
     StopProcess,
 )
+from kandev_operator.core.comeback import AT_ONCE_ATTEMPTS, SETTLED
 from kandev_operator.core.docker import life as docker_life
 from kandev_operator.core.docker import rest as docker_rest
 from kandev_operator.core.executorstatus import Life, next_instance_id
@@ -50,9 +51,6 @@ FOLDER_AGAIN: Final = timedelta(seconds=5)
 """Nobody tells when a folder is made; looking costs nothing."""
 REMOTE_RELEASE: Final = timedelta(seconds=30)
 """A remote agentctl that cannot be told to stop does not hold up its executor's deletion longer."""
-SETTLED: Final = timedelta(seconds=60)
-AT_ONCE_ATTEMPTS: Final = 2
-"""A process that ended is started again at once; one that ends again and again has to wait."""
 
 
 def decide_executor(o: ExecutorObserved, now: datetime) -> Plan[ExecutorStatus]:

@@ -185,8 +185,8 @@ def _state(old: TaskSessionStatus, verdict: Verdict) -> str:
 
 def _resumability(o: SessionObserved, verdict: Verdict) -> Resumability:
     if "finished" in verdict.changes:
-        said = "The session has come to its end; its conversation is not resumed."
-        return Resumability(False, ResumableReason.FINISHED, said)
+        over = ResumableReason.FINISHED
+        return Resumability(False, over, over.doc)
     return ladder.resumability(o, not_found=_not_found(o, verdict))
 
 
