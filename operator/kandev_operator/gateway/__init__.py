@@ -1,0 +1,1 @@
+"""The window: it watches status, relays to agentctl, keeps conversations, and never decides."""

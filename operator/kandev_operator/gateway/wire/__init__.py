@@ -1,0 +1,1 @@
+"""What the gateway and its clients say to each other. No I/O."""
