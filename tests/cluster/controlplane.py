@@ -323,10 +323,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     control_plane = ControlPlane(folder=options.folder, audit=options.audit)
     try:
         with control_plane:
+            # Not before: the components would inherit the mask, and kubectl could not be
+            # interrupted. And not later: whoever reads the path may end it at once.
+            signal.pthread_sigmask(signal.SIG_BLOCK, endings)
             print(control_plane.kubeconfig, flush=True)
             print(f"in {control_plane.folder}; Ctrl-C ends it", file=sys.stderr, flush=True)
-            # Only now: the components would inherit the mask, and kubectl could not be interrupted.
-            signal.pthread_sigmask(signal.SIG_BLOCK, endings)
             signal.sigwait(endings)
     except ControlPlaneError as error:
         print(f"control plane: {error}", file=sys.stderr)

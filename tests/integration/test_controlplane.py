@@ -300,6 +300,37 @@ def test_by_hand_it_runs_until_interrupted(temporary_root: Path) -> None:
     assert list(temporary_root.iterdir()) == []
 
 
+HASTY = """
+import os, signal, sys
+from cluster import controlplane
+class Hasty:
+    def __init__(self, out): self.out = out
+    def write(self, text): return self.out.write(text)
+    def flush(self):
+        self.out.flush()
+        os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+sys.stdout = Hasty(sys.stdout)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(controlplane.main(["up"]))
+"""
+"""Ends it in the very moment in which its path can be read."""
+
+
+@pytest.mark.parametrize("ending", ["SIGINT", "SIGTERM"])
+def test_by_hand_it_can_be_ended_as_soon_as_its_path_is_told(
+    temporary_root: Path, ending: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HASTY, ending],
+        env=os.environ | {"PYTHONPATH": str(TESTS)},
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+    assert done.returncode == 0, done.stderr
+    assert list(temporary_root.iterdir()) == []
+
+
 # Which cluster.
 
 
