@@ -6,6 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TESTS_PATH := PYTHONPATH=tests
+# Most of a test's time is waiting, and the e2e ring needs one process from its first test to its
+# last: the others do the rest meanwhile. 0 runs everything in one process. See tests/lanes.py.
+PROCESSES ?= 3
 
 .PHONY: help demo test lint types imports unit agents integration e2e images locks crds bench clean
 
@@ -25,7 +28,7 @@ demo: $(STAMP) ## play the main job before your eyes (RUNTIME=pod, AGENT=opencod
 
 test: $(STAMP) ## lint, types, import contracts and every ring of tests
 	@$(MAKE) --no-print-directory lint types imports
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(PROCESSES) $(PYTEST_ARGS)
 
 lint: $(STAMP) ## ruff: rules and format
 	$(BIN)/ruff check .

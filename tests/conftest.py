@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["cluster.plugin"]
+pytest_plugins = ["cluster.plugin", "lanes"]
 
 _HERE = Path(__file__).parent
 
@@ -34,9 +34,18 @@ def pytest_configure(config: pytest.Config) -> None:
     is killed, or a real agent unpacks, is nobody else's to find. `--basetemp=FOLDER` keeps the
     tests' own folders."""
     # Short: paths of sockets lie in it, and may have 107 characters.
-    folder = config.stash[_folder] = Path(tempfile.mkdtemp(prefix="k-"))
+    if hasattr(config, "workerinput"):
+        # One of several processes: in the run's folder, whose owner named a place for the tests'.
+        run = os.environ["TMPDIR"]
+        folder = Path(run, config.workerinput["workerid"].removeprefix("gw"))
+        folder.mkdir()
+        is_ours = Path(config.option.basetemp).is_relative_to(run)
+    else:
+        folder = Path(tempfile.mkdtemp(prefix="k-"))
+        is_ours = config.option.basetemp is None
+    config.stash[_folder] = folder
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
-    if config.option.basetemp is None:
+    if is_ours:
         config.option.basetemp = str(folder / "t")
 
 

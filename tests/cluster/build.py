@@ -216,6 +216,16 @@ def cache_folder() -> Path:
 
 
 @contextmanager
+def only_one(what: str) -> Iterator[None]:
+    """Have one process at a time do this to the cache; the kernel frees the place of a dead one."""
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{what}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
 def _only_builder(folder: Path, out: TextIO) -> Iterator[None]:
     """Hold the machine's one building permit; the kernel takes it back from a dead builder."""
     with (folder / "build.lock").open("w") as lock:

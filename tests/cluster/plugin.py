@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster import build
 from cluster.choice import find_control_plane
 from cluster.controlplane import ControlPlane
 from cluster.errors import ControlPlaneError
@@ -51,7 +52,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.option.collectonly:
         return
     capture = session.config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled() if capture else nullcontext():
+    shown = capture.global_and_fixture_disabled() if capture else nullcontext()
+    # Of a run's processes one prepares, and the others find what it made.
+    with shown, build.only_one("prepare"):
         # First, because the node's executable can serve as the control plane's too.
         if _SLOT in asked:
             _prepare_node([make for name, make in _IMAGES.items() if name in asked])

@@ -260,10 +260,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with Node(patience=_MAIN_PATIENCE) as node:
             node.load(*options.load)
+            # Not before: the programs would inherit the mask, and could not be interrupted. And not
+            # later: whoever reads the path may end it at once.
+            signal.pthread_sigmask(signal.SIG_BLOCK, endings)
             print(node.kubeconfig, flush=True)
             print(f"in {node.folder}; Ctrl-C ends it", file=sys.stderr, flush=True)
-            # Only now: the programs would inherit the mask, and could not be interrupted.
-            signal.pthread_sigmask(signal.SIG_BLOCK, endings)
             signal.sigwait(endings)
     except ControlPlaneError as error:
         print(f"node: {error}", file=sys.stderr)
