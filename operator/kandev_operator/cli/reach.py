@@ -7,12 +7,10 @@ stop an agent. A pod is asked at its own address first, and through the API serv
 way.
 """
 
-import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
-from urllib.parse import urlsplit
+from typing import Protocol
 
 import aiohttp
 
@@ -21,15 +19,11 @@ from kandev_operator.api.session import TaskSession
 from kandev_operator.cli import troubles
 from kandev_operator.cli.cluster import Cluster
 from kandev_operator.cli.faults import Fault, Refusal
-from kandev_operator.clients import errors
+from kandev_operator.clients import errors, reach
 from kandev_operator.clients.agentctl import AgentctlClient
-from kandev_operator.clients.agentctl_line import DIRECT, Route
 from kandev_operator.clients.signing import read_signing_key
 from kandev_operator.clients.tokens import Minter
 from kandev_operator.contract.claims import Scope
-from kandev_operator.contract.paths import TOKEN_HEADER
-
-ALLOWED: Final = frozenset({Scope.READ, Scope.PROMPT, Scope.SHELL, Scope.FILES})
 
 
 class NotServed(Refusal):
@@ -82,20 +76,14 @@ class DirectReach:
         if session.status.executor_ref is None:
             raise NotServed(f"session {name} has no executor at present", session)
         executor = await self._cluster.executor_of(session)
-        _check_bound(session, executor)
+        if (reason := reach.why_not_served(session, executor)) is not None:
+            raise NotServed(reason, session)
         mint = await self._minting(session, executor)
-        url, pinned = executor.status.agentctl_url or "", executor.status.instance_id
-        remote = executor.spec.remote
-        route = DIRECT
-        if remote is not None and remote.ca_bundle is not None:
-            route = Route(ssl_context=_trusting(remote.ca_bundle))
-        client = AgentctlClient(self._http, url, mint, pinned, route=route)
-        if executor.status.pod_ref is None or await _answers(client):
+        client = reach.direct(self._http, executor, mint)
+        if executor.status.pod_ref is None or await reach.answers(client):
             return Line(session, executor, client)
-        proxy = AgentctlClient(
-            self._http, self._proxy_url(executor), mint, pinned, route=self._proxy_route()
-        )
-        return Line(session, executor, proxy, proxied=True)
+        through = reach.proxied(self._cluster.kube, self._http, executor, mint)
+        return Line(session, executor, through, proxied=True)
 
     async def _minting(self, session: TaskSession, executor: Executor) -> Callable[..., str]:
         try:
@@ -106,50 +94,8 @@ class DirectReach:
         audience = executor.audience
 
         def mint(*scopes: Scope) -> str:
-            if not ALLOWED.issuperset(scopes):
+            if not reach.WITHOUT_CONTROL.issuperset(scopes):
                 raise ValueError("the plugin signs for reading, prompting, shells and files only")
             return minter.mint(audience, scopes, session.metadata.uid)
 
         return mint
-
-    def _proxy_url(self, executor: Executor) -> str:
-        pod, parts = executor.status.pod_ref, urlsplit(executor.status.agentctl_url or "")
-        assert pod is not None, "only pods are reached through the API server"
-        scheme = "https:" if parts.scheme == "https" else ""
-        namespace = executor.metadata.namespace
-        return (
-            f"{self._cluster.kube.server}/api/v1/namespaces/{namespace}/pods/"
-            f"{scheme}{pod.name}:{parts.port or 80}/proxy"
-        )
-
-    def _proxy_route(self) -> Route:
-        kube = self._cluster.kube
-        return Route(kube.ssl_context, kube.auth_headers, TOKEN_HEADER)
-
-
-def _check_bound(session: TaskSession, executor: Executor) -> None:
-    """Both must point at each other: an agentctl of another session is not this one's."""
-    name, place = session.metadata.name, executor.metadata.name
-    chosen, held = session.status.executor_ref, executor.status.session_ref
-    if chosen is None or chosen.uid != executor.metadata.uid:
-        raise NotServed(f"executor {place} is another one than session {name} chose", session)
-    if held is None or held.uid != session.metadata.uid:
-        whom = f"it holds session {held.name}" if held else "it holds no session"
-        raise NotServed(f"executor {place} is not bound to session {name}: {whom}", session)
-    if executor.status.agentctl_url is None:
-        raise NotServed(f"no agentctl runs in executor {place} at present", session)
-
-
-async def _answers(client: AgentctlClient) -> bool:
-    """Whether there is a way to its own address; what it answers is looked at later."""
-    try:
-        await client.health()
-    except (errors.Unreachable, errors.TimedOut):
-        return False
-    except errors.AgentctlError:
-        return True
-    return True
-
-
-def _trusting(ca_bundle: str) -> ssl.SSLContext:
-    return ssl.create_default_context(cadata=ca_bundle)

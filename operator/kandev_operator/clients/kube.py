@@ -14,7 +14,7 @@ it silently. A JSON patch can do the same with more words and one more reading o
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlencode
@@ -292,6 +292,20 @@ class Kube:
         return await self._transport.document(
             Call(verb="get", method="GET", path=path, about=path, timeout=timeout)
         )
+
+    def changes(
+        self, resource: Resource, namespace: str | None, query: Mapping[str, str], silence: float
+    ) -> AsyncGenerator[bytes, None]:
+        """The lines of a watch; see `watching`, which understands them."""
+        call = Call(
+            verb="watch",
+            method="GET",
+            path=resource.path(namespace),
+            plural=resource.plural,
+            about=namespace or "",
+            query=urlencode({"watch": "1", **query}),
+        )
+        return self._transport.lines(call, silence)
 
     async def _object(self, call: Call) -> Object:
         document: Object = await self._transport.document(call)

@@ -9,7 +9,7 @@ Knows neither kinds nor verbs: it is given a path and a body, and gives back a d
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,10 +25,15 @@ USER_AGENT: Final = f"kandev-operator/{__version__}"
 DEFAULT_TIMEOUT: Final = 10.0
 _CONNECT_TIMEOUT: Final = 5.0
 _REREAD_PAUSE: Final = 2.0
+_LONGEST_LINE: Final = 16 * 1024 * 1024
+"""Of a watch: an object cannot be larger than the API server stores."""
 
 JSON: Final = "application/json"
 
 OnRequest = Callable[[str, str, str], None]
+
+_NO_ANSWER: Final = (aiohttp.ClientError, TimeoutError, OSError, ValueError, RuntimeError)
+"""RuntimeError is what a closed session says."""
 
 _log = logging.getLogger(__name__)
 
@@ -118,6 +123,38 @@ class Transport:
         finally:
             self._on_request(call.verb, call.plural, outcome)
 
+    async def lines(self, call: Call, silence: float) -> AsyncGenerator[bytes, None]:
+        """The lines of an answer that goes on, as they come, until the server ends it.
+
+        Raises Unavailable when nothing came for `silence` seconds, or the connection broke. Wrap it
+        in `aclosing`. A 401 is raised, with the credentials read again for the next try.
+        """
+        headers = await self.headers()
+        asked_with = self._access
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT, sock_read=silence)
+        secret = headers.get("Authorization", "").partition(" ")[2]
+        response = await self._respond(call, headers, limits)
+        try:
+            if response.status != 200:
+                answer = Answer(response.status, await response.read())
+                if answer.status == 401:
+                    await self._reread(asked_with)
+                raise as_error(call.title, call.plural, answer)
+            rest = b""
+            async for chunk in response.content.iter_any():
+                *whole, rest = (rest + chunk).split(b"\n")
+                for line in whole:
+                    yield line
+                if len(rest) > _LONGEST_LINE:
+                    raise ValueError("a line without an end")
+            return
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            words = f"silent for {silence:g} s" if isinstance(error, TimeoutError) else str(error)
+            failure = as_unavailable(call.title, words, error, secret)
+        finally:
+            response.close()
+        raise failure
+
     async def _answer(self, call: Call) -> Answer:
         headers = await self.headers()
         asked_with = self._access
@@ -130,27 +167,34 @@ class Transport:
 
     async def _send(self, call: Call, headers: Mapping[str, str]) -> Answer:
         """One request and its whole answer. Raises Unavailable when there is none."""
-        url = str(self._access.configuration.host).rstrip("/") + call.path
-        if call.query:
-            url = f"{url}?{call.query}"
         limits = aiohttp.ClientTimeout(
             total=call.timeout, sock_connect=min(_CONNECT_TIMEOUT, call.timeout)
         )
+        response = await self._respond(call, headers, limits)
         try:
-            response = await self._client.rest_client.request(
+            body: bytes = await response.read()
+            return Answer(response.status, body, response.headers.get("Retry-After"))
+        except _NO_ANSWER as error:
+            failure = _failure(call, headers, limits, error)
+        raise failure
+
+    async def _respond(
+        self, call: Call, headers: Mapping[str, str], limits: aiohttp.ClientTimeout
+    ) -> Any:
+        """One request, up to the beginning of its answer. Raises Unavailable."""
+        url = str(self._access.configuration.host).rstrip("/") + call.path
+        if call.query:
+            url = f"{url}?{call.query}"
+        try:
+            return await self._client.rest_client.request(
                 call.method,
                 url,
                 headers={**headers, "Content-Type": call.content_type},
                 body=call.body,
                 _request_timeout=limits,
             )
-            body: bytes = await response.read()
-            return Answer(response.status, body, response.headers.get("Retry-After"))
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, RuntimeError) as error:
-            # RuntimeError is what a closed session says. The cause is not chained: aiohttp's
-            # errors carry the request, and with it the header that says who we are.
-            secret = headers.get("Authorization", "").partition(" ")[2]
-            failure = as_unavailable(call.title, _words(error, limits), error, secret)
+        except _NO_ANSWER as error:
+            failure = _failure(call, headers, limits, error)
         raise failure
 
     async def _current(self) -> Access:
@@ -193,6 +237,14 @@ def _connections(access: Access) -> Any:
     except (OSError, ValueError) as error:
         problem = f"the TLS material cannot be used ({type(error).__name__})"
     raise Unauthorized("credentials", problem)
+
+
+def _failure(
+    call: Call, headers: Mapping[str, str], limits: aiohttp.ClientTimeout, error: Exception
+) -> KubeError:
+    """What to raise, unchained: aiohttp's errors carry the request, and so who we are."""
+    secret = headers.get("Authorization", "").partition(" ")[2]
+    return as_unavailable(call.title, _words(error, limits), error, secret)
 
 
 def _words(error: Exception, limits: aiohttp.ClientTimeout) -> str:

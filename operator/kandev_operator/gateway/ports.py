@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from kandev_operator.clients.resources import Resource
 from kandev_operator.contract.events import Event
 from kandev_operator.gateway.wire.messages import MessagePage
 
@@ -93,11 +94,11 @@ class Rights(Protocol):
     async def may(self, person: Person, right: Right, namespace: str, name: str) -> bool:
         """Whether this session may be read, prompted, …"""
 
-    async def may_list(self, person: Person, resource: str, namespace: str | None) -> bool:
-        """Whether all objects of a kind (plural) may be listed there; None: everywhere."""
+    async def may_list(self, person: Person, resource: Resource, namespace: str | None) -> bool:
+        """Whether all objects of a kind may be listed there; None: everywhere."""
 
-    async def may_create(self, person: Person, resource: str, namespace: str) -> bool:
-        """Whether an object of a kind (plural) may be made there."""
+    async def may_create(self, person: Person, resource: Resource, namespace: str) -> bool:
+        """Whether an object of a kind may be made there."""
 
 
 class RightsUnknown(Exception):

@@ -20,6 +20,7 @@ class Notice(StrEnum):
     AGENTCTL_READY = "session.agentctl_ready"
     AGENTCTL_ERROR = "session.agentctl_error"
     SESSION_DELETED = "session.deleted"
+    """SessionGone: deleted, or not to be read any more; the subscription is over."""
     MESSAGE_ADDED = "session.message.added"
     """MessageChange, here and below."""
     MESSAGE_UPDATED = "session.message.updated"
@@ -64,6 +65,13 @@ class StateChanged(Wire):
     old_state: str
     new_state: str
     error_message: str | None = None
+
+
+class SessionGone(Wire):
+    """`session.deleted`."""
+
+    session_id: str
+    task_id: str
 
 
 class HistoryState(Wire):

@@ -97,7 +97,7 @@ class SessionWish(OfSession):
 
 
 class Subscribe(OfSession):
-    """`session.subscribe` → SessionView; then what follows `cursor`, or the newest page's end."""
+    """`session.subscribe` → SessionView; then what follows `cursor`; without: all of it."""
 
     cursor: Annotated[str | None, Field(max_length=200)] = None
 
