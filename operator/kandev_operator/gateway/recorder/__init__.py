@@ -1,0 +1,1 @@
+"""Follows every session's agentctl, keeps what is said, and gives it to whoever reads."""
