@@ -99,6 +99,8 @@ class Follower:
                 async with aclosing(agent.events(cursor_of(tail.end), _KINDS)) as events:
                     conversation.following = True
                     conversation.wake()
+                    if tail.torn:
+                        self._arrived(conversation)
                     async for event in events:
                         brought = True
                         await self._take(conversation, tail, event)

@@ -50,7 +50,8 @@ class Writer:
         self._gone: set[str] = set()
         self._listed: tuple[frozenset[str], frozenset[str] | None] | None = None
         self._waiting_since: float | None = None
-        self.is_down = False
+        self.is_down = True
+        """Nothing can be written; so it is until the store was opened."""
 
     # ---- what there is to write ------------------------------------------------------------
 
@@ -149,6 +150,8 @@ class Writer:
             tail = conversation.tail
             if tail is None or tail.torn or not tail.unkept:
                 del self._dirty[conversation]
+                if tail is not None and tail.torn and not self.is_down:
+                    conversation.rewind()
                 continue
             if conversation.sick and (batch or now < conversation.not_before):
                 continue
