@@ -49,6 +49,8 @@ class Recipe:
     components: tuple[str, ...]
     cpu_seconds: int
     beside: tuple[tuple[str, str], ...] = ()
+    is_kubernetes: bool = True
+    """Whether its components say which version of Kubernetes they are."""
 
 
 _HERE = Path(__file__).resolve().parent
@@ -89,7 +91,7 @@ def ensure(report: TextIO | None = None, recipe: Recipe = CONTROL_PLANE) -> Path
         with _only_builder(executable.parent.parent, out):
             # Whoever held the lock before us may have built this very thing, or more.
             whole = _place(cache, go, NODE)
-            if whole.exists():
+            if recipe is CONTROL_PLANE and whole.exists():
                 executable = whole
             elif not executable.exists():
                 _build(go, recipe, executable.parent, cache, out)
@@ -128,7 +130,7 @@ def _compile(go: Toolchain, recipe: Recipe, target: Path, out: TextIO) -> None:
     _tell(out, f"fetching the modules with {go.version}")
     needed = _watch(go, source, ["list", "-deps", "."], "{count} modules, {last}", out)
     packages = len(needed.splitlines())
-    words = [*_BUILD, "-v", "-ldflags", _linker_flags(source), "-o", str(target), "."]
+    words = [*_BUILD, "-v", "-ldflags", _linker_flags(recipe), "-o", str(target), "."]
     _watch(go, source, words, f"{{count}} of {packages} packages, {{last}}", out)
     _tell(out, f"built in {time.monotonic() - started:.0f} s")
 
@@ -186,14 +188,17 @@ class _Said:
             self.tail.append(line.rstrip())
 
 
-def _linker_flags(source: Path) -> str:
+def _linker_flags(recipe: Recipe) -> str:
     """Return flags that drop debug tables and stamp the version, as a released build has it."""
+    flags = ["-s", "-w"]
+    if not recipe.is_kubernetes:
+        return " ".join(flags)
+    source = recipe.source
     found = re.search(r"k8s\.io/kubernetes (v(\d+)\.(\d+)\.\d+)", (source / "go.mod").read_text())
     if found is None:
         raise BuildError("go.mod names no version of k8s.io/kubernetes")
     stamps = {"gitVersion": found[1], "gitMajor": found[2], "gitMinor": found[3]}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-    flags = ["-s", "-w"]
     for package in packages:
         flags += [f"-X {package}.{name}={value}" for name, value in stamps.items()]
     return " ".join(flags)
@@ -204,7 +209,7 @@ def _key(go: Toolchain, recipe: Recipe) -> str:
     for name in recipe.inputs:
         content = (recipe.source / name).read_bytes()
         digest.update(f"{name} {len(content)}\n".encode() + content)
-    flags = _linker_flags(recipe.source)
+    flags = _linker_flags(recipe)
     digest.update(f"{go.version} {sys.platform} {platform.machine()} {flags}".encode())
     return digest.hexdigest()[:16]
 
