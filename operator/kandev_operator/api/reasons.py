@@ -10,7 +10,7 @@ use. Nothing here decides which reason holds.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -329,3 +329,22 @@ RESUME_REASON: Final[Mapping[str, str]] = MappingProxyType(
 def is_documented(condition_type: str, reason: str) -> bool:
     """Whether a condition of this type may give this reason."""
     return any(reason in set(BY_CONDITION[each]) for each in SPEAKS.get(condition_type, ()))
+
+
+def meaning(type_: str, reason: str, spoken: Iterable[tuple[str, str]] = ()) -> str:
+    """The sentence that documents a reason; empty for one that is not documented.
+
+    Some words are at home in two conditions and mean slightly different things there. `Ready` and
+    the like only hand a reason on, so a condition of the same object that gives it decides:
+    `spoken` are the object's conditions, as type and reason.
+    """
+    homes = [other for other, given in spoken if given == reason and other != type_]
+    speaks = SPEAKS.get(type_, ())
+    # Not among everything, for those that may say everything.
+    first = speaks if len(speaks) < len(BY_CONDITION) else (type_,)
+    for home in (*first, *homes, *BY_CONDITION):
+        words: type[Word] | None = BY_CONDITION.get(home)
+        for word in words or ():
+            if word == reason:
+                return word.doc
+    return ""

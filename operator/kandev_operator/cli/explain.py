@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from kandev_operator.api import reasons
 from kandev_operator.api.conditions import Condition
 from kandev_operator.api.executor import Executor, ExecutorState
 from kandev_operator.api.profile import AgentProfile
-from kandev_operator.api.reasons import BY_CONDITION, SPEAKS
 from kandev_operator.api.session import OperatingMode, ResumePolicy, SessionState, TaskSession
 from kandev_operator.api.task import Task
 from kandev_operator.api.timestamps import rfc3339
-from kandev_operator.api.words import Word
+from kandev_operator.api.troubles import stuck
 from kandev_operator.cli import advice
 from kandev_operator.cli.advice import ADVICE, UNKNOWN_REASON, Step, Steps
 from kandev_operator.cli.clock import ago, span
@@ -126,23 +126,9 @@ def _matters(seen: Seen) -> bool:
 
 
 def meaning(type_: str, reason: str, others: tuple[Condition, ...] = ()) -> str:
-    """The sentence that documents a reason.
-
-    Some words are at home in two conditions and mean slightly different things there. `Ready` and
-    the like only hand a reason on, so a condition of the same object that gives it decides.
-    """
-    homes = [each.type for each in others if each.reason == reason and each.type != type_]
-    for home in (*_first(type_, SPEAKS.get(type_, ())), *homes, *BY_CONDITION):
-        words: type[Word] | None = BY_CONDITION.get(home)
-        for word in words or ():
-            if word == reason:
-                return word.doc
-    return "A reason that this version of the plugin does not know."
-
-
-def _first(type_: str, speaks: tuple[str, ...]) -> tuple[str, ...]:
-    """Where to look first: not among everything, for those that may say everything."""
-    return speaks if len(speaks) < len(BY_CONDITION) else (type_,)
+    """The sentence that documents a reason, in an object with these conditions."""
+    said = reasons.meaning(type_, reason, [(each.type, each.reason) for each in others])
+    return said or "A reason that this version of the plugin does not know."
 
 
 def _headline(seen: Seen) -> str:
@@ -182,6 +168,9 @@ def _facts(seen: Seen) -> Iterator[Fact]:
     yield from _prompts(seen)
     if status.error_message:
         yield Fact("error", status.error_message)
+    # The sentence and the page of the alert that tells of it, where it lasts.
+    if (trouble := stuck(seen.session.dump())) is not None:
+        yield Fact("trouble", f"{trouble.trouble.doc} See {trouble.trouble.runbook}.")
 
 
 def _agent(seen: Seen) -> str:

@@ -29,7 +29,9 @@ from kandev_operator.clients.agentctl_line import (
     AgentctlLine,
     Limits,
     Mint,
+    OnCall,
     Route,
+    nobody_counts,
     words_of,
 )
 from kandev_operator.clients.errors import Malformed, Unreachable
@@ -70,8 +72,9 @@ class AgentctlClient(AgentctlLine):
         *,
         route: Route = DIRECT,
         limits: Limits = DEFAULT_LIMITS,
+        on_call: OnCall = nobody_counts,
     ) -> None:
-        super().__init__(session, url, mint, route=route, limits=limits)
+        super().__init__(session, url, mint, route=route, limits=limits, on_call=on_call)
         self._pinned = instance_id
 
     async def health(self) -> Health:

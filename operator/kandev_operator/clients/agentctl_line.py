@@ -5,8 +5,10 @@ no more scope than it needs. All failures are `AgentctlError`s. What the calls m
 business of `agentctl`.
 """
 
+import asyncio
 import os
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,7 +19,7 @@ import aiohttp
 from yarl import URL
 
 from kandev_operator.clients.agentctl_answers import as_refusal, parse
-from kandev_operator.clients.errors import Malformed, TimedOut, Unreachable
+from kandev_operator.clients.errors import AgentctlError, Malformed, TimedOut, Unreachable
 from kandev_operator.contract import paths
 from kandev_operator.contract.claims import Scope
 from kandev_operator.contract.wire import Wire
@@ -27,6 +29,14 @@ _MISSED_HEARTBEATS: Final = 3
 
 Body = TypeVar("Body", bound=Wire)
 OuterHeaders = Callable[[], Awaitable[Mapping[str, str]]]
+OnCall = Callable[[str, str, float], None]
+"""Told after each call: its word in the contract, outcome, seconds."""
+
+_ROOT: Final = "/api/v1/"
+
+
+def nobody_counts(_call: str, _outcome: str, _seconds: float) -> None:
+    """The `on_call` of a caller that has no metrics."""
 
 
 class Mint(Protocol):
@@ -88,8 +98,10 @@ class AgentctlLine:
         *,
         route: Route = DIRECT,
         limits: Limits = DEFAULT_LIMITS,
+        on_call: OnCall = nobody_counts,
     ) -> None:
         self._session = session
+        self._on_call = on_call
         self._base = url.rstrip("/")
         self._mint = mint
         self._route = route
@@ -150,6 +162,7 @@ class AgentctlLine:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; within, its good answer can be read. All failures get their type."""
         call = f"{method} {path}"
+        told = _Told(self._on_call, path)
         url = self._url(call, path)
         sent = {**(headers or {}), **await self._headers(scopes)}
         data = BytesIO(request) if isinstance(request, bytes) else None
@@ -169,7 +182,10 @@ class AgentctlLine:
             ) as response:
                 if response.status >= 300:
                     raise as_refusal(call, response.status, await self._body(call, response))
+                if limits.total is None:
+                    told.ended("ok")  # a stream: that it opened is what counts
                 yield response
+                told.ended("ok")
                 return
         except aiohttp.ConnectionTimeoutError:
             failure: Unreachable | TimedOut = Unreachable(call, "no connection in time")
@@ -180,6 +196,13 @@ class AgentctlLine:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             # Not chained: aiohttp's errors carry the request with its headers.
             failure = Unreachable(call, words_of(error))
+        except AgentctlError as error:
+            told.ended(error.outcome)
+            raise
+        except asyncio.CancelledError:
+            told.ended("cancelled")
+            raise
+        told.ended(failure.outcome)
         raise failure
 
     def _url(self, call: str, path: str) -> URL:
@@ -212,6 +235,27 @@ class AgentctlLine:
                 raise Malformed(call, f"an answer of more than {self._limits.body} bytes")
             parts.append(chunk)
         return b"".join(parts)
+
+
+class _Told:
+    """One call, told once: when its stream opens, or at its end."""
+
+    def __init__(self, on_call: OnCall, path: str) -> None:
+        self._on_call, self._path = on_call, path
+        self._began = time.monotonic()
+        self._is_over = False
+
+    def ended(self, outcome: str) -> None:
+        """Tell how it ended, unless that is told already."""
+        if not self._is_over:
+            self._is_over = True
+            seconds = time.monotonic() - self._began
+            self._on_call(call_word(self._path), outcome, seconds)
+
+
+def call_word(path: str) -> str:
+    """What a path asks for, in one word of the contract; ids and names are left out."""
+    return path.removeprefix(_ROOT).strip("/").partition("/")[0]
 
 
 def words_of(error: Exception) -> str:

@@ -151,6 +151,8 @@ class Unavailable(KubeError):
 class AgentctlError(ClientError):
     """A call to an agentctl failed. `call` names it: method and path, never the query."""
 
+    outcome: ClassVar[str] = "error"
+
     def __init__(self, call: str, message: str) -> None:
         self.call = call
         self.message = bounded(message)
@@ -160,9 +162,13 @@ class AgentctlError(ClientError):
 class Unreachable(AgentctlError):
     """No connection, or it broke before the whole answer was there."""
 
+    outcome = "unreachable"
+
 
 class TimedOut(AgentctlError):
     """It did not answer, or its event stream fell silent. The request may have been done."""
+
+    outcome = "timed_out"
 
 
 class _Answered(AgentctlError):
@@ -186,9 +192,13 @@ class _Answered(AgentctlError):
 class Refused(_Answered):
     """It said no. `code` is one of the contract's, or empty where the body was none of its."""
 
+    outcome = "refused"
+
 
 class Unauthenticated(_Answered):
     """It does not accept the caller's token: `unauthorized`, or `clock_skew` with the skew."""
+
+    outcome = "unauthenticated"
 
     @property
     def skew_seconds(self) -> float | None:
@@ -201,6 +211,8 @@ class Unauthenticated(_Answered):
 class Foreign(AgentctlError):
     """Another agentctl answers at this address than the one that was pinned."""
 
+    outcome = "foreign"
+
     def __init__(self, call: str, *, expected: str, found: str) -> None:
         super().__init__(call, f"instance {found!r} answers where {expected!r} was expected")
         self.expected = expected
@@ -209,6 +221,8 @@ class Foreign(AgentctlError):
 
 class ContractMismatch(AgentctlError):
     """It speaks another version of the contract; `version` is its own word for it."""
+
+    outcome = "malformed"
 
     def __init__(self, call: str, message: str, *, version: str | None = None) -> None:
         super().__init__(call, message)

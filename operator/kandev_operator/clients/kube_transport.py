@@ -30,7 +30,8 @@ _LONGEST_LINE: Final = 16 * 1024 * 1024
 
 JSON: Final = "application/json"
 
-OnRequest = Callable[[str, str, str], None]
+OnRequest = Callable[[str, str, str, float], None]
+"""Told after each request: verb, plural, outcome, seconds."""
 
 _NO_ANSWER: Final = (aiohttp.ClientError, TimeoutError, OSError, ValueError, RuntimeError)
 """RuntimeError is what a closed session says."""
@@ -38,7 +39,7 @@ _NO_ANSWER: Final = (aiohttp.ClientError, TimeoutError, OSError, ValueError, Run
 _log = logging.getLogger(__name__)
 
 
-def nobody_counts(_verb: str, _plural: str, _outcome: str) -> None:
+def nobody_counts(_verb: str, _plural: str, _outcome: str, _seconds: float) -> None:
     """The `on_request` of a caller that has no metrics."""
 
 
@@ -109,7 +110,7 @@ class Transport:
 
     async def document(self, call: Call) -> Any:
         """Send a call and give back the JSON document in its answer."""
-        outcome = "cancelled"
+        outcome, began = "cancelled", self._clock()
         try:
             answer = await self._answer(call)
             if not answer.ok:
@@ -121,7 +122,7 @@ class Transport:
             outcome = error.outcome
             raise
         finally:
-            self._on_request(call.verb, call.plural, outcome)
+            self._on_request(call.verb, call.plural, outcome, self._clock() - began)
 
     async def lines(self, call: Call, silence: float) -> AsyncGenerator[bytes, None]:
         """The lines of an answer that goes on, as they come, until the server ends it.

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from kandev_operator.api import group
+from kandev_operator.api.troubles import Problem
 from kandev_operator.clients.agentctl_line import open_session
 from kandev_operator.clients.credentials import find_source
 from kandev_operator.clients.docker import DockerEngine
@@ -25,7 +26,7 @@ from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.local import LocalHost
 from kandev_operator.clients.signing import load_or_create_signing_key, restore_signing_key
 from kandev_operator.clients.tokens import Minter, SigningKey
-from kandev_operator.controller import routes, schema
+from kandev_operator.controller import census, routes, schema
 from kandev_operator.controller.cache import Body, Cache, Change
 from kandev_operator.controller.callers import Callers
 from kandev_operator.controller.events import EventPoster
@@ -37,7 +38,7 @@ from kandev_operator.controller.metrics import Levels, Metrics
 from kandev_operator.controller.prober import Prober
 from kandev_operator.controller.pulls import Pulls
 from kandev_operator.controller.queue import Key, QueueClosed, WorkQueue
-from kandev_operator.controller.reconcile import RESOURCES, Reconciler
+from kandev_operator.controller.reconcile import Reconciler
 from kandev_operator.controller.secrets import Secrets
 from kandev_operator.controller.server import Server
 from kandev_operator.controller.settings import Settings
@@ -68,7 +69,7 @@ class Operator:
         self._settings = settings
         self._hide = hide
         self._stopping = asyncio.Event()
-        self._schema_problem: str | None = "the served schema was not checked yet"
+        self._obstacle: tuple[Problem, str] | None = (Problem.SCHEMA, "it was not checked yet")
         self._started = time.monotonic()
         self.metrics = Metrics(self._levels)
         self.edges = EdgeLog()
@@ -119,13 +120,18 @@ class Operator:
     async def _prepared(self, kube: Kube) -> SigningKey | None:
         """The schema is right and the signing key is there; None when asked to stop before."""
         while not self._stopping.is_set():
-            self._schema_problem = await schema.problem(kube)
-            if self._schema_problem is None:
+            words = await schema.problem(kube)
+            obstacle = Problem.SCHEMA
+            if words is None:
                 try:
-                    return await load_or_create_signing_key(kube, self._settings.lease_namespace)
+                    key = await load_or_create_signing_key(kube, self._settings.lease_namespace)
+                    self._obstacle = None
+                    return key
                 except (ClientError, TimeoutError) as error:
-                    self._schema_problem = f"the signing key cannot be had: {error}"[:300]
-            self.edges.log("operator", "schema", logging.ERROR, self._schema_problem)
+                    obstacle = Problem.KEY
+                    words = f"the signing key cannot be had: {error}"[:300]
+            self._obstacle = (obstacle, words)
+            self.edges.log("operator", "schema", logging.ERROR, words)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_RETRY_SECONDS):
                     await self._stopping.wait()
@@ -135,7 +141,7 @@ class Operator:
         settings = self._settings
         minter = Minter(key, time.time)
         through = kube if settings.pods_through_api else None
-        callers = Callers(http, minter, through)  # type: ignore[arg-type]
+        callers = Callers(http, minter, through, self.metrics.called)  # type: ignore[arg-type]
         cache = Cache(self._changed)
         self._wiring = Wiring(
             settings=settings,
@@ -320,45 +326,53 @@ class Operator:
 
     def _not_ready(self) -> list[str]:
         """Readiness: schema, lists and watch. A standby is ready."""
-        problems: list[str] = []
-        if self._schema_problem is not None:
-            problems.append(self._schema_problem)
-        sweep, watch = self._sweep, self._watch
-        if sweep is None or watch is None:
-            return problems or ["starting"]
+        problems = self._problems()
+        if not problems and (self._sweep is None or self._watch is None):
+            return ["starting"]
+        return list(problems.values())
+
+    def _problems(self) -> dict[Problem, str]:
+        """What keeps this process from being ready, each with its details."""
+        sweep, watch, wiring = self._sweep, self._watch, self._wiring
+        found: dict[Problem, str] = {}
+        if self._obstacle is not None:
+            found[self._obstacle[0]] = self._obstacle[1]
+        if sweep is None or watch is None or wiring is None:
+            return found
         if sweep.problem is not None:
-            problems.append(sweep.problem)
+            found[Problem.LISTS] = sweep.problem
         if watch.problem:
-            problems.append(watch.problem)
-        lease = self._wiring.lease.problem if self._wiring else None
-        if lease is not None:
-            problems.append(f"lease: {lease}")
-        return problems
+            found[Problem.WATCH] = watch.problem
+        if wiring.lease.problem is not None:
+            found[Problem.LEASE] = f"lease: {wiring.lease.problem}"
+        return found
 
     def _levels(self) -> Levels:
-        wiring, reconciler = self._wiring, self._reconciler
+        wiring, reconciler, watch = self._wiring, self._reconciler, self._watch
+        problems = frozenset(self._problems())
         if wiring is None or reconciler is None:
-            return Levels()
-        now = time.monotonic()
-        states: dict[str, Counter[str]] = {kind: Counter() for kind in RESOURCES}
-        for kind, counter in states.items():
-            for body in wiring.cache.bodies(kind):
-                counter[(body.get("status") or {}).get("state") or "unknown"] += 1
-        oldest = min(reconciler.verified.values(), default=now)
-        watch = self._watch
+            return Levels(problems=problems)
+        now, lease = time.monotonic(), wiring.lease
+        sessions = list(wiring.cache.bodies(group.TASK_SESSION))
+        troubled = census.troubled(sessions, utc_now())
+        looks = [at for key, at in reconciler.verified.items() if key.kind == group.TASK_SESSION]
         return Levels(
             queue_depth=wiring.queue.depth,
             queue_oldest_seconds=wiring.queue.oldest_seconds(),
             queue_running=wiring.queue.running,
-            sessions=states[group.TASK_SESSION],
-            executors=states[group.EXECUTOR],
-            lease_valid=wiring.lease.valid(),
-            term=wiring.lease.term,
-            watch_age_seconds={kind: now - at for kind, at in watch.last_event.items()}
-            if watch
-            else {},
-            oldest_verification_seconds=now - oldest if wiring.lease.valid() else 0.0,
-            sessions_verified=sum(key.kind == group.TASK_SESSION for key in reconciler.verified),
+            sessions=census.standings(sessions),
+            executors=census.standings(wiring.cache.bodies(group.EXECUTOR)),
+            troubled=census.named(troubled, self._settings.named_sessions),
+            in_trouble=Counter(each.stuck.trouble for each in troubled),
+            problems=problems,
+            lease_valid=lease.valid(),
+            lease_renewed_seconds=lease.renewed_seconds,
+            term=lease.term,
+            watch_age_seconds={
+                kind: now - at for kind, at in (watch.last_event if watch else {}).items()
+            },
+            oldest_verification_seconds=now - min(looks, default=now) if lease.valid() else 0.0,
+            sessions_verified=len(looks),
         )
 
 

@@ -12,7 +12,7 @@ import aiohttp
 
 from kandev_operator.api.executor import Executor
 from kandev_operator.clients.agentctl import AgentctlClient
-from kandev_operator.clients.agentctl_line import DIRECT, Mint, Route
+from kandev_operator.clients.agentctl_line import DIRECT, Mint, OnCall, Route, nobody_counts
 from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.tokens import Minter
 from kandev_operator.contract.claims import Scope
@@ -24,10 +24,15 @@ class Callers:
     """Makes clients for followers (reading) and for actions (fenced)."""
 
     def __init__(
-        self, http: aiohttp.ClientSession, minter: Minter, through: Kube | None = None
+        self,
+        http: aiohttp.ClientSession,
+        minter: Minter,
+        through: Kube | None = None,
+        on_call: OnCall = nobody_counts,
     ) -> None:
         """`through`: the API server by whose pod proxy pods are reached; None: pods are asked at
         their own addresses."""
+        self._on_call = on_call
         self._http = http
         self._minter = minter
         self._through = through
@@ -59,7 +64,9 @@ class Callers:
             url = proxied(self._through.server, target)
             kube = self._through
             route = Route(kube.ssl_context, kube.auth_headers, TOKEN_HEADER)
-        return AgentctlClient(self._http, url, mint, target.instance_id, route=route)
+        return AgentctlClient(
+            self._http, url, mint, target.instance_id, route=route, on_call=self._on_call
+        )
 
 
 def proxied(server: str, target: Target) -> str:

@@ -123,6 +123,13 @@ class Lease:
         """Why the last attempt to read or write the Lease failed, for readiness and people."""
         return self._problem
 
+    @property
+    def renewed_seconds(self) -> float | None:
+        """How long ago the last write that holds the Lease was sent; None for who holds it not."""
+        if self._valid_until is None:
+            return None
+        return self._clock() - (self._valid_until - self.pace.valid)
+
     async def wait_valid(self) -> None:
         """Return when this process may act."""
         while not self.valid():

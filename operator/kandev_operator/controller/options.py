@@ -251,6 +251,14 @@ OPTIONS: Final = (
         10.0,
     ),
     Option(
+        "--named-sessions",
+        _whole(0),
+        "how many sessions in trouble the metrics name, those longest in trouble first; 0 names "
+        "none",
+        "N",
+        50,
+    ),
+    Option(
         "--log-format",
         _one_of(LOG_FORMATS),
         "one JSON object a line, or lines for people",

@@ -47,6 +47,8 @@ class Settings:
     workers: int
     sweep_seconds: float
     probe_seconds: float
+    named_sessions: int
+    """How many sessions in trouble the metrics name."""
     log_format: str
     log_level: str
     identity: str
@@ -137,6 +139,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
         workers=values["workers"],
         sweep_seconds=values["sweep_seconds"],
         probe_seconds=values["probe_seconds"],
+        named_sessions=values["named_sessions"],
         log_format=values["log_format"] or ("json" if in_cluster else "text"),
         log_level=values["log_level"],
         identity=values["identity"]

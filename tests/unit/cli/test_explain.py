@@ -11,6 +11,7 @@ from kandev_operator.api.profile import AgentProfile
 from kandev_operator.api.reasons import RESUME_REASON, SESSION_CONDITIONS
 from kandev_operator.api.session import TaskSession
 from kandev_operator.api.task import Task
+from kandev_operator.api.troubles import Trouble
 from kandev_operator.cli.explain import explain, meaning
 from unit.cli.bodies import (
     NOON,
@@ -100,6 +101,18 @@ def test_a_closed_task_and_a_profile_that_forbids() -> None:
     told = text(explain(a_session(), an_executor(), task, profile, NOON))
     assert "finishes the session, because its task is closed" in told
     assert "AgentProfile claude forbids resuming." in told
+
+
+def test_a_trouble_is_told_in_the_words_of_its_alert() -> None:
+    body = session_body(
+        [condition("Ready", "False", "AgentNotRunning", "", at(minutes=2))],
+        isAgentRunning=False,
+        needsResume=True,
+    )
+    told = text(explain(TaskSession.from_body(body), None, None, None, NOON))
+    words = f"{Trouble.NEEDS_RESUME.doc} See {Trouble.NEEDS_RESUME.runbook}."
+    assert f"trouble: {words}" in told
+    assert "trouble:" not in text(explain(a_session(), an_executor(), None, None, NOON))
 
 
 def test_meanings_prefer_the_condition_that_gives_them() -> None:

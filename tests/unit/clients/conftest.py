@@ -99,7 +99,8 @@ def outcomes() -> list[tuple[str, str, str]]:
 @pytest.fixture
 async def kube(config: str, outcomes: list[tuple[str, str, str]]) -> AsyncIterator[Kube]:
     async with await Kube.connect(
-        config, on_request=lambda verb, plural, outcome: outcomes.append((verb, plural, outcome))
+        config,
+        on_request=lambda verb, plural, outcome, _seconds: outcomes.append((verb, plural, outcome)),
     ) as kube:
         yield kube
 

@@ -350,3 +350,18 @@ async def test_a_bug_is_logged_once_with_its_trace(caplog: pytest.LogCaptureFixt
 
 def test_the_clock_goes_forward() -> None:
     assert awake_clock() <= awake_clock()
+
+
+async def test_the_age_of_the_last_write_is_known_to_the_holder_alone() -> None:
+    server = Server()
+    leader, standby = a_lease(Line(server), "a"), a_lease(Line(server), "b")
+    assert leader.renewed_seconds is None
+    async with running(leader):
+        await leader.wait_valid()
+        async with running(standby):
+            await asyncio.sleep(D / 3 * 10 + 2)
+            assert leader.renewed_seconds is not None
+            assert 0 <= leader.renewed_seconds <= D / 3
+            assert standby.renewed_seconds is None
+    await leader.release()
+    assert leader.renewed_seconds is None
