@@ -10,7 +10,7 @@ TESTS_PATH := PYTHONPATH=tests
 # last: the others do the rest meanwhile. 0 runs everything in one process. See tests/lanes.py.
 PROCESSES ?= 3
 
-.PHONY: help demo test lint types imports unit agents integration e2e images locks crds bench clean
+.PHONY: help demo test lint types imports unit agents integration e2e ui web images locks crds bench clean
 
 help: ## say what each target does
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -51,6 +51,12 @@ integration: $(STAMP) ## a real API server, real processes, real agents
 
 e2e: $(STAMP) ## a real node, real pods; as root on Debian or Ubuntu
 	$(BIN)/python -m pytest -m e2e tests/e2e
+
+ui: $(STAMP) ## Chromium on the page and the running product
+	$(BIN)/python -m pytest -m ui tests/ui
+
+web: $(STAMP) ## compile the page from its sources; from the cache where it was compiled before
+	@$(BIN)/python operator/kandev_operator/gateway/web/build.py
 
 images: $(STAMP) ## the operator's and agentctl's images, and agentctl's folder in build/agentctl; as root
 	@$(TESTS_PATH) $(BIN)/python -m cluster.images.product

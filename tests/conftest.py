@@ -60,5 +60,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test by its ring, so that `-m unit` and the like work."""
     for item in items:
         ring = item.path.relative_to(_HERE).parts[0]
-        if ring in ("unit", "integration", "e2e"):
+        if ring in ("unit", "integration", "e2e", "ui"):
             item.add_marker(ring)

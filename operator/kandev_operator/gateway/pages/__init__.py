@@ -1,0 +1,1 @@
+"""The pages that people open: rendered here with their data, then live in the browser."""
