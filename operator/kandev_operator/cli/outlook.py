@@ -174,7 +174,8 @@ def _names_secrets(profile: AgentProfile | None) -> bool:
 def _left_to_people(seen: Seen) -> bool:
     """Nothing is wrong but that the agent is gone and the policy lets people ask for it."""
     asked = seen.session.spec.resume.policy is not ResumePolicy.AUTO
-    return asked and bool(seen.session.status.needs_resume) and seen.reason == "AgentExited"
+    gone = seen.reason in ("AgentExited", "AgentNotRunning")
+    return asked and bool(seen.session.status.needs_resume) and gone
 
 
 def _next_attempt(seen: Seen) -> str | None:

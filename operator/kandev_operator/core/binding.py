@@ -144,13 +144,13 @@ def _point_at(o: SessionObserved, executor: Executor) -> Verdict:
     ref = ObjectRef(name=executor.metadata.name, uid=executor.metadata.uid)
     if executor.metadata.is_deleting:
         return _ending(o, executor)
+    making = making_claim(o)
+    if making:  # the workspace is there before anybody is bound, and status names it
+        return Verdict(ready=UNKNOWN, reason="", message="", hold=True, actions=making)
     held = executor.status.session_ref
     if held is not None and held.uid != o.session.metadata.uid:
         return _busy(o, executor, changes={"executor_ref": ref})
     fresh = o.session.status.intent is None and o.session.status.resume_token_ref is None
-    making = making_claim(o)
-    if making:  # the workspace is there before anybody is bound, and status names it
-        return Verdict(ready=UNKNOWN, reason="", message="", hold=True, actions=making)
     return underway(
         AgentReadyReason.WAITING_FOR_EXECUTOR,
         f"Waiting for executor {ref.name} to become ready.",
@@ -286,8 +286,7 @@ def _place_lost(
             reason=AgentReadyReason.AGENT_EXITED if cut_off else AgentReadyReason.AGENT_NOT_RUNNING,
             message=f"{why.message} The agent comes back when a resume is asked for.",
             state=SessionState.ERROR if cut_off else _calm(o),
-            # An error stays one until somebody deals with it.
-            stalled=cut_off or o.session.status.state == SessionState.ERROR,
+            stalled=True,
             agent_running=False,
         )
     gone = agentctl is not None and agentctl.status == "False"

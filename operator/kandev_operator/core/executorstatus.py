@@ -243,9 +243,11 @@ def _conditions(
     for row in rows:
         result = stored.put(result, row, generation, now)
     error = life.state is ExecutorState.ERROR
-    working = life.state is ExecutorState.STARTING or (error and not life.stalled)
+    stopped = life.state is ExecutorState.STOPPED and held.session_ref is not None
+    stuck = (error and life.stalled) or (stopped and held.is_bound)
+    working = life.state is ExecutorState.STARTING or ((error or stopped) and not stuck)
     extra: list[tuple[str, bool, str]] = [
-        ("Stalled", error and life.stalled, life.agentctl.reason),
+        ("Stalled", stuck, life.agentctl.reason),
         (
             "Reconciling",
             working,

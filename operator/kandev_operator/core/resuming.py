@@ -344,6 +344,7 @@ def _left_alone(o: SessionObserved, **changes: None) -> Verdict:
         reason=AgentReadyReason.AGENT_NOT_RUNNING,
         message=f"The agent is not running; {way}.",
         state=SessionState.WAITING_FOR_INPUT,
+        stalled=True,
         changes={**answered(o), **changes},
     )
 

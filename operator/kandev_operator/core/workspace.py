@@ -39,6 +39,9 @@ def claim(o: SessionObserved, now: datetime) -> Verdict | None:
     if o.failed is not None and o.failed.action == CreateClaim.__name__:
         return not_made(o, now)
     words = lost(o)
+    making = making_claim(o) if not words and o.session.status.executor_ref is not None else ()
+    if making:  # it waited for its executor, and nobody has made its claim yet
+        return Verdict(ready=UNKNOWN, reason="", message="", hold=True, actions=making)
     wants_another = lifecycle.fresh_start_wished(o.session) and not is_adopted(o.session)
     if words and wants_another and isinstance(o.claim, Missing):
         return Verdict(ready=UNKNOWN, reason="", message="", hold=True, actions=making_claim(o))

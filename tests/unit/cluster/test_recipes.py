@@ -3,6 +3,7 @@
 import re
 
 from cluster import build
+from stage.verdicts import VERDICTS
 
 VERSIONED = (
     "k8s.io/kubernetes",
@@ -28,7 +29,7 @@ def test_the_node_has_all_that_the_control_plane_has() -> None:
 
 
 def test_a_recipe_names_all_of_its_go_files() -> None:
-    for recipe in (build.CONTROL_PLANE, build.NODE):
+    for recipe in (build.CONTROL_PLANE, build.NODE, VERDICTS):
         folders = [recipe.source, *(recipe.source / package for _, package in recipe.beside)]
         names = {
             path.relative_to(recipe.source) for folder in folders for path in folder.glob("*.go")

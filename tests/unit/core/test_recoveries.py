@@ -187,7 +187,7 @@ def test_a_session_made_again_resumes_nothing_by_itself_where_its_policy_says_so
     session = b.a_session(status=b.a_status(intent=b.an_intent("Start")), policy=policy)
     o = b.session_observed(session, report=b.a_report("none"))
     plan = decide(o)
-    assert said(plan) == "WAITING_FOR_INPUT False/AgentNotRunning"
+    assert said(plan) == "WAITING_FOR_INPUT False/AgentNotRunning stalled"
     assert (written(plan).intent, written(plan).needs_resume) == (None, True)
     assert decide(with_status(o, plan.status)).status is None
 

@@ -65,7 +65,7 @@ def test_a_lost_agent_is_resumed_once(
 @pytest.mark.parametrize(
     ("report", "expected"),
     [
-        pytest.param(IDLE, "WAITING_FOR_INPUT False/AgentNotRunning", id="idle: it waits"),
+        pytest.param(IDLE, "WAITING_FOR_INPUT False/AgentNotRunning stalled", id="idle: it waits"),
         pytest.param(IN_A_TURN, "ERROR False/AgentExited stalled", id="in a turn: an error"),
     ],
 )
@@ -127,7 +127,7 @@ def test_a_wish_handled_already_is_no_wish() -> None:
         annotations=wishing(resume="1"),
         status={"last_handled_resume_request": "1"},
     )
-    assert said(decide(o)) == "WAITING_FOR_INPUT False/AgentNotRunning"
+    assert said(decide(o)) == "WAITING_FOR_INPUT False/AgentNotRunning stalled"
 
 
 @pytest.mark.parametrize("state", ["running", "succeeded"])

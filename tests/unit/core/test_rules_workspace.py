@@ -1,5 +1,6 @@
 """A session's claim that is gone, or goes: told as it is, and nothing is put in its place."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -84,3 +85,22 @@ def test_only_who_asks_for_a_fresh_start_gets_another_claim() -> None:
     wish = {"kandev.dev/fresh-start-requested": "yes"}
     assert done(decide(runs(Missing(), boot_id=None, annotations=wish))) == "CreateClaim"
     assert done(decide(runs(GOING, boot_id=None, annotations=wish))) == ""
+
+
+def test_a_session_that_waits_for_a_member_of_a_fleet_has_its_claim_before_its_turn() -> None:
+    """The executor takes it in by itself, and its pod needs the files."""
+    held = an_executor(runtime=Runtime.POD, status=an_executor_status(holds="s-b"))
+    session = a_session(status=a_status(executor_ref=None, state="CREATED"))
+    waiting = session_observed(session, claim=Missing(), executor=Found(held))
+    assert done(decide(waiting)) == "CreateClaim"
+    made = replace(waiting, claim=THERE)
+    assert said(decide(made)) == "CREATED False/ExecutorBusy at work"
+
+
+def test_a_claim_that_was_never_made_is_made_for_a_session_that_points_at_its_executor() -> None:
+    free = an_executor(runtime=Runtime.POD, status=an_executor_status(holds=None))
+    session = a_session(status=a_status(state="CREATED"))
+    o = session_observed(session, claim=Missing(), executor=Found(free), report=None)
+    assert done(decide(o)) == "CreateClaim"
+    lost = a_session(status=a_status(state="CREATED", workspace_ref=KNOWN))
+    assert done(decide(replace(o, session=lost))) == "", "one that was there is not replaced"

@@ -240,7 +240,7 @@ def test_one_that_has_not_run_follows_its_template(state: str) -> None:
 
 def test_one_that_nobody_wants_back_stays_away() -> None:
     plan = decide_on(seen(probe=a_probe(None), session=talked(policy="OnRequest")))
-    assert (done(plan), said(plan)) == ("", "stopped False/ContainerMissing")
+    assert (done(plan), said(plan)) == ("", "stopped False/ContainerMissing stalled")
 
 
 def test_a_silent_engine_says_nothing_about_its_containers() -> None:
