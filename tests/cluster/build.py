@@ -4,9 +4,9 @@
 first time, milliseconds ever after. The result lies in the user's cache folder under a hash of all
 that goes into it, so two checkouts share one and a changed version never meets an old executable.
 Beside it lie links with the components' own names, so the folder is what `KUBEBUILDER_ASSETS` asks
-for. There are two recipes: the control plane's, which most people need, and the node's, which holds
-all of the first and takes longer; where the node's is there, it serves for both.
-By hand: `python -m cluster.build [node]`, which prints the path as its last line.
+for. There are three recipes: the control plane's, which most people need; the node's, which holds
+all of the first and takes longer (where it is there, it serves for both); and Helm.
+By hand: `python -m cluster.build [node|helm]`, which prints the path as its last line.
 
 Standard library only. Running the components is `controlplane.py`'s and `node/`'s business.
 """
@@ -39,6 +39,8 @@ from cluster.toolchain import Toolchain
 class Recipe:
     """A Go module that becomes one executable with a link for each component.
 
+    `package` is what is compiled, `module` the one whose version is stamped into it (`stamps`, in
+    which {version}, {major} and {minor} are that version's).
     `beside` are small programs of the same module, by name and package, that stand alone.
     `cpu_seconds` is a build from nothing, modules and all, measured on x86-64.
     """
@@ -48,18 +50,28 @@ class Recipe:
     inputs: tuple[str, ...]
     components: tuple[str, ...]
     cpu_seconds: int
+    module: str | None = None
+    """Whose version is stamped into it, as its components say it; None: no version is."""
+    stamps: tuple[str, ...] = ()
+    package: str = "."
     beside: tuple[tuple[str, str], ...] = ()
-    is_kubernetes: bool = True
-    """Whether its components say which version of Kubernetes they are."""
 
 
 _HERE = Path(__file__).resolve().parent
+_KUBERNETES = "k8s.io/kubernetes"
+_KUBERNETES_STAMPS = tuple(
+    f"{package}.{name}"
+    for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    for name in ("gitVersion={version}", "gitMajor={major}", "gitMinor={minor}")
+)
 CONTROL_PLANE = Recipe(
     executable="control-plane",
     source=_HERE,
     inputs=("go.mod", "go.sum", "main.go"),
     components=("etcd", "kube-apiserver", "kubectl"),
     cpu_seconds=460,
+    module=_KUBERNETES,
+    stamps=_KUBERNETES_STAMPS,
 )
 NODE = Recipe(
     executable="node",
@@ -71,8 +83,21 @@ NODE = Recipe(
         *("coredns", "provisioner"),
     ),
     cpu_seconds=680,
+    module=_KUBERNETES,
+    stamps=_KUBERNETES_STAMPS,
     beside=(("pause", "./pause"),),
 )
+HELM = Recipe(
+    executable="helm",
+    source=_HERE / "helmbinary",
+    inputs=("go.mod", "go.sum"),
+    components=(),
+    cpu_seconds=190,
+    module="helm.sh/helm/v4",
+    stamps=("helm.sh/helm/v4/internal/version.version={version}",),
+    package="helm.sh/helm/v4/cmd/helm",
+)
+_RECIPES = {"": CONTROL_PLANE, "node": NODE, "helm": HELM}
 
 _BUILD = ("build", "-mod=readonly", "-buildvcs=false", "-trimpath")
 _TELL_EVERY = 10.0
@@ -128,9 +153,9 @@ def _compile(go: Toolchain, recipe: Recipe, target: Path, out: TextIO) -> None:
     started = time.monotonic()
     source = recipe.source
     _tell(out, f"fetching the modules with {go.version}")
-    needed = _watch(go, source, ["list", "-deps", "."], "{count} modules, {last}", out)
+    needed = _watch(go, source, ["list", "-deps", recipe.package], "{count} modules, {last}", out)
     packages = len(needed.splitlines())
-    words = [*_BUILD, "-v", "-ldflags", _linker_flags(recipe), "-o", str(target), "."]
+    words = [*_BUILD, "-v", "-ldflags", _linker_flags(recipe), "-o", str(target), recipe.package]
     _watch(go, source, words, f"{{count}} of {packages} packages, {{last}}", out)
     _tell(out, f"built in {time.monotonic() - started:.0f} s")
 
@@ -190,18 +215,14 @@ class _Said:
 
 def _linker_flags(recipe: Recipe) -> str:
     """Return flags that drop debug tables and stamp the version, as a released build has it."""
-    flags = ["-s", "-w"]
-    if not recipe.is_kubernetes:
-        return " ".join(flags)
-    source = recipe.source
-    found = re.search(r"k8s\.io/kubernetes (v(\d+)\.(\d+)\.\d+)", (source / "go.mod").read_text())
+    if recipe.module is None:
+        return "-s -w"
+    wanted = re.escape(recipe.module) + r" (v(\d+)\.(\d+)\.\d+)"
+    found = re.search(wanted, (recipe.source / "go.mod").read_text())
     if found is None:
-        raise BuildError("go.mod names no version of k8s.io/kubernetes")
-    stamps = {"gitVersion": found[1], "gitMajor": found[2], "gitMinor": found[3]}
-    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-    for package in packages:
-        flags += [f"-X {package}.{name}={value}" for name, value in stamps.items()]
-    return " ".join(flags)
+        raise BuildError(f"go.mod names no version of {recipe.module}")
+    words = {"version": found[1], "major": found[2], "minor": found[3]}
+    return " ".join(["-s", "-w", *(f"-X {stamp.format(**words)}" for stamp in recipe.stamps)])
 
 
 def _key(go: Toolchain, recipe: Recipe) -> str:
@@ -253,15 +274,18 @@ def _forget_unused(home: Path) -> None:
 
 
 def _tell(out: TextIO, line: str) -> None:
-    print(f"control plane: {line}", file=out, flush=True)
+    print(f"build: {line}", file=out, flush=True)
 
 
 def main() -> int:
-    recipe = NODE if sys.argv[1:] == ["node"] else CONTROL_PLANE
+    recipe = _RECIPES.get(" ".join(sys.argv[1:]))
+    if recipe is None:
+        print("usage: python -m cluster.build [node|helm]", file=sys.stderr)
+        return 2
     try:
         print(ensure(recipe=recipe))
     except BuildError as error:
-        print(f"control plane: {error}", file=sys.stderr)
+        print(f"build: {error}", file=sys.stderr)
         return 1
     return 0
 

@@ -27,6 +27,7 @@ from cluster.node import Node, Slot
 _OWN = "own_control_plane"
 _FIXTURES = {"control_plane", "kubectl", "namespace", _OWN}
 _SLOT = "node_slot"
+_HELM = "helm_program"
 _IMAGES: dict[str, Callable[[], Path]] = {
     "glibc_image": debian.glibc,
     "python_image": debian.python,
@@ -58,6 +59,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         # First, because the node's executable can serve as the control plane's too.
         if _SLOT in asked:
             _prepare_node([make for name, make in _IMAGES.items() if name in asked])
+        if _HELM in asked:
+            _prepare_helm()
         if _FIXTURES & asked:
             session.config.stash[_chosen] = find_control_plane(audit=True)
             _prepare(session.config.stash[_chosen], own_too=_OWN in asked)
@@ -69,6 +72,11 @@ def _prepare_node(images: list[Callable[[], Path]]) -> None:
         Node().prepare()
         for make in images:
             make()
+
+
+def _prepare_helm() -> None:
+    with suppress(ControlPlaneError):
+        build.ensure(recipe=build.HELM)
 
 
 def _prepare(cluster: Cluster, own_too: bool) -> None:
@@ -146,6 +154,12 @@ def node(node_slot: Slot) -> Node:
 def no_node(node_slot: Slot) -> None:
     """The machine without this run's node, for a test that starts its own."""
     node_slot.clear()
+
+
+@pytest.fixture(scope="session")
+def helm_program() -> Path:
+    """Where Helm lies; compiled once per machine. `cluster.helm.Helm` runs it."""
+    return build.ensure(recipe=build.HELM)
 
 
 @pytest.fixture

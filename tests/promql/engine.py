@@ -24,7 +24,6 @@ RECIPE: Final = build.Recipe(
     inputs=("go.mod", "go.sum", "main.go", "rules.go"),
     components=("promql",),
     cpu_seconds=100,
-    is_kubernetes=False,
 )
 
 Series = tuple[str, str]

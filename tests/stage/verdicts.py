@@ -24,7 +24,6 @@ VERDICTS: Final = build.Recipe(
     inputs=("go.mod", "go.sum", "main.go"),
     components=(),
     cpu_seconds=60,
-    is_kubernetes=False,
 )
 _KEY: Final = "resource.customizations.health.kandev.dev_"
 

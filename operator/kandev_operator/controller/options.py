@@ -15,6 +15,7 @@ from typing import Any, Final
 from kandev_operator import __version__
 
 ANY_HOST: Final = "*"
+NO_HOST: Final = "none"
 LOG_FORMATS: Final = ("json", "text")
 POD_ACCESS: Final = ("auto", "direct", "proxy")
 DOCKER_ACCESS: Final = ("published", "address")
@@ -314,7 +315,7 @@ OPTIONS: Final = (
         "--allow-remote-host",
         _host_pattern,
         "hosts that Executors of runtime Remote may point at, by https; by http only where the "
-        "host is a loopback address",
+        "host is a loopback address; 'none' for no host at all",
         "HOST-PATTERN",
         default=(ANY_HOST,),
         default_words="any host",

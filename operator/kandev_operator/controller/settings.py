@@ -19,7 +19,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from kandev_operator.api.executor import LocalDockerRuntime
-from kandev_operator.controller.options import OPTIONS, parsers, value_of
+from kandev_operator.controller.options import NO_HOST, OPTIONS, parsers, value_of
 from kandev_operator.core.observed import Platform
 
 _IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
@@ -146,7 +146,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
         or environ.get("POD_NAME")
         or environ.get("HOSTNAME")
         or "kandev-operator",
-        remote_hosts=values["allow_remote_host"],
+        remote_hosts=tuple(host for host in values["allow_remote_host"] if host != NO_HOST),
         in_cluster=in_cluster,
         platform=Platform(
             agentctl_image=values["agentctl_image"],

@@ -306,3 +306,10 @@ def test_which_containers_an_executor_may_be(
     refused = settings.docker_refusal(namespace, LocalDockerRuntime(**block))
     assert (refused is None) == (words is None)
     assert words is None or words in (refused or "")
+
+
+def test_no_host_at_all_may_be_allowed() -> None:
+    settings = run("--allow-remote-host", "none")
+    assert settings.remote_hosts == ()
+    refusal = settings.remote_refusal("https://a.example")
+    assert refusal == "the operator's --allow-remote-host does not include a.example"
