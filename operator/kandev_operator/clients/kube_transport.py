@@ -142,7 +142,7 @@ class Transport:
                     await self._reread(asked_with)
                 raise as_error(call.title, call.plural, answer)
             rest = b""
-            async for chunk in response.content.iter_any():
+            async for chunk in response.response.content.iter_any():
                 *whole, rest = (rest + chunk).split(b"\n")
                 for line in whole:
                     yield line
@@ -153,7 +153,7 @@ class Transport:
             words = f"silent for {silence:g} s" if isinstance(error, TimeoutError) else str(error)
             failure = as_unavailable(call.title, words, error, secret)
         finally:
-            response.close()
+            response.response.close()
         raise failure
 
     async def _answer(self, call: Call) -> Answer:

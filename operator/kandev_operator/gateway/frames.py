@@ -1,4 +1,4 @@
-"""Frames as text, written once and sent to many: the envelope around a payload that is JSON already.
+"""Frames as text: the envelope around a payload that is JSON already, and may be sent to many.
 
 Pure but for the counter and clock that it is given.
 """

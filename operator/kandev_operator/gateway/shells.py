@@ -45,25 +45,31 @@ class Relay:
 
     async def run(self, client: AgentctlClient, request: asked.ShellSubscribe) -> None:
         """Carry until the shell or the line ends. What fails before the first byte is raised."""
+        ended: contract.ShellExit | None = None
         try:
             after = await self._find(client, request)
-            async with client.attach_shell(self.shell_id, after) as connection:
-                async with asyncio.TaskGroup() as group:
-                    typing = group.create_task(self._type(connection))
-                    renewing = group.create_task(_renew(connection))
-                    ended = await self._show(connection)
-                    typing.cancel()
-                    renewing.cancel()
-        except errors.AgentctlError as error:
-            if not self.attached.done():
-                self.attached.set_exception(of_agentctl(error))
-                return
-            ended = None
+            async with (
+                client.attach_shell(self.shell_id, after) as connection,
+                asyncio.TaskGroup() as group,
+            ):
+                beside = [
+                    group.create_task(self._type(connection)),
+                    group.create_task(_renew(connection)),
+                ]
+                ended = await self._show(connection)
+                for task in beside:
+                    task.cancel()
+        except* errors.AgentctlError as group_:
+            self._fail(group_.exceptions[0])
         if not self.attached.done():
-            broken = errors.Unreachable("attach", "the line broke before the first byte")
-            self.attached.set_exception(of_agentctl(broken))
-            return
-        await self._say(Notice.SHELL_EXIT, self._exit(ended))
+            self._fail(errors.Unreachable("attach", "the line broke before the first byte"))
+        elif self.attached.exception() is None:
+            await self._say(Notice.SHELL_EXIT, self._exit(ended))
+
+    def _fail(self, error: BaseException) -> None:
+        """Before the first byte, whoever subscribes is told; after it, the end says `lost`."""
+        if not self.attached.done() and isinstance(error, errors.AgentctlError):
+            self.attached.set_exception(of_agentctl(error))
 
     async def type(self, data: bytes) -> None:
         """Type; waits while agentctl does not take it."""

@@ -56,9 +56,8 @@ class Teller:
             stretch = await self._desk.conversations.after(uid, subscription.place, STRETCH)
             subscription.place = stretch.place
             subscription.more = subscription.more or stretch.more
-            for event in stretch.events:
-                if (notice := told.told(event, uid, task_id)) is not None:
-                    frames.append(self._tell(*notice))
+            notices = (told.told(event, uid, task_id) for event in stretch.events)
+            frames += [self._tell(*notice) for notice in notices if notice is not None]
             state = (stretch.late, self._desk.conversations.following(uid))
             if state != subscription.history:
                 subscription.history = state

@@ -5,6 +5,7 @@ both only grow, so whichever of the two changes, the sum does. Where a session h
 executor, the sum would go back; `hub` counts such a session on from what it has told.
 """
 
+from kandev_operator.api.conditions import get, is_true
 from kandev_operator.api.executor import Executor
 from kandev_operator.api.profile import AgentProfile
 from kandev_operator.api.session import TaskSession
@@ -25,6 +26,7 @@ def session_view(
     """One session, about itself alone."""
     spec, status, meta = session.spec, session.status, session.metadata
     worktree = status.worktree
+    suspended = get(status.conditions, "Suspended")
     return SessionView(
         session_id=meta.uid,
         task_id=task.metadata.uid if task else "",
@@ -48,6 +50,8 @@ def session_view(
         error_message=status.error_message,
         worktree_path=worktree.path if worktree else None,
         worktree_branch=worktree.branch if worktree else None,
+        suspended=suspended.reason if suspended and suspended.is_true else None,
+        finished=is_true(status.conditions, "Finished"),
         attempt=status.attempt,
         next_attempt_at=status.next_attempt_at,
         turn_prompt_id=status.turn.prompt_id if status.turn else None,

@@ -34,6 +34,9 @@ class SessionView(Wire):
     error_message: str | None = None
     worktree_path: str | None = None
     worktree_branch: str | None = None
+    suspended: str | None = None
+    """Why it is at rest: `Requested`, `IdleTimeout` or `Expired`; absent where it is not."""
+    finished: bool = False
     attempt: int | None = None
     next_attempt_at: str | None = None
     turn_prompt_id: str | None = None
