@@ -11,6 +11,7 @@ from cluster.errors import KubectlError
 from cluster.helm import Helm
 from cluster.node import Node
 from stage.installed import Installed, InstalledScene
+from stage.nodescene import install_crds
 from stage.pods import Pods
 from stage.sessions import Namespace, condition
 
@@ -41,6 +42,23 @@ def homes(node: Node) -> Iterator[Callable[[], str]]:
     yield make
     for name in made:
         node.delete_namespace(name)
+
+
+@pytest.fixture
+def releases(
+    node: Node, helm: Helm, homes: Callable[[], str], operator_image: str, agentctl_image: str
+) -> Iterator[Callable[[str], Installed]]:
+    """Releases in namespaces of their own; the CRDs are there already."""
+    install_crds(node)
+    made: list[Installed] = []
+
+    def make(name: str) -> Installed:
+        made.append(Installed(node, helm, homes(), name))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.uninstall("--ignore-not-found")
 
 
 @pytest.fixture
@@ -111,3 +129,42 @@ async def test_a_session_lives_through_the_life_of_a_release(
     with pytest.raises(KubectlError, match="not found"):
         node.kubectl("get", "namespace", team.place.name)
     assert condition(before, "Ready")["status"] == "True"
+
+
+@pytest.mark.timeout(600, func_only=True)
+async def test_two_releases_beside_each_other_and_a_third_that_overlaps(
+    releases: Callable[[str], Installed],
+    make_namespace: Callable[..., Pods],
+    scripted_agent_image: str,
+    tmp_path: Path,
+) -> None:
+    def watching(*namespaces: str) -> list[str]:
+        joined = ",".join(namespaces)
+        return ["--set=crds.install=false", f"--set=watch.namespaces={{{joined}}}"]
+
+    blue, green, red = releases("blue"), releases("green"), releases("red")
+    a, b, c = (make_namespace().namespace for _ in range(3))
+    blue.install(*watching(a))
+    green.install(*watching(b))
+    assert blue.wait_leader(a)
+    assert green.wait_leader(b)
+    # The third one shares a namespace with the first: it leads nowhere, and says so.
+    red.install_unready(*watching(a, c))
+    said = red.says(f"does not lead: {a}/kandev-operator is held by another operator")
+    assert f"{blue.namespace}/blue-kandev-operator/" in said
+    assert red.leader(c) == ""
+    for release, team in ((blue, a), (green, b)):
+        place = Namespace(release.node, team, tmp_path, release.tail)
+        scene = InstalledScene(release, place, scripted_agent_image)
+        scene.born("s")
+        scene.idle("s")
+        await scene.ask("s", "alpha")
+    # What was in its way is gone.
+    blue.uninstall()
+    red.wait_leader(a)
+    red.wait_leader(c)
+    place = Namespace(red.node, a, tmp_path, red.tail)
+    scene = InstalledScene(red, place, scripted_agent_image)
+    before = scene.idle("s")
+    place.kubectl("delete", "pod", scene.executor("s")["podRef"]["name"], "--wait=false")
+    scene.idle_again("s", before)

@@ -59,7 +59,7 @@ def test_b037_killed_after_the_executor_was_made(
     place: Namespace, account: Account, make_operator: Callable[..., OperatorProcess], diary: Diary
 ) -> None:
     with account.without("update", "tasksessions/status"):
-        operator = make_operator(kubeconfig=account.kubeconfig).start()
+        operator = make_operator(kubeconfig=account.kubeconfig).start(wait_ready=False)
         begin(place, diary, "s")
         look_until(lambda: place.items("executors"), place)
         operator.kill()

@@ -16,10 +16,13 @@ from cluster.helm import CHART, Helm
 from cluster.images.product import AGENTCTL_NAME, OPERATOR_NAME
 from cluster.node import Node
 from stage.nodescene import NodeScene
+from stage.pods import fetch
 from stage.sessions import Body, Namespace
 from stage.talk import Talk, talk
 
 LEASE: Final = "kandev-operator"
+EVERYWHERE: Final = "kube-system"
+"""Where the Lease of an operator of all namespaces is."""
 COMPONENT: Final = "app.kubernetes.io/component=operator"
 _PATIENCE: Final = 180.0
 
@@ -42,13 +45,18 @@ class Installed:
     def install(self, *options: str) -> float:
         """Install it; the seconds until all replicas are ready."""
         began = time.monotonic()
-        self._release("install", *options)
+        self._release("install", "--wait", *options)
         return time.monotonic() - began
+
+    def install_unready(self, *options: str) -> None:
+        """Install it, and return when its pods run, ready or not."""
+        self._release("install", *options)
+        self._wait(lambda: self.pods() and all(map(_runs, self.pods())), "running")
 
     def upgrade(self, *options: str) -> None:
         """Upgrade it, and return when the new pods are ready and the old ones gone."""
         old = {pod["metadata"]["name"] for pod in self.pods()}
-        self._release("upgrade", *options)
+        self._release("upgrade", "--wait", *options)
         self._wait(lambda: not old & {pod["metadata"]["name"] for pod in self.pods()}, "renewed")
 
     def test(self) -> str:
@@ -59,7 +67,7 @@ class Installed:
         self.helm("uninstall", self.name, "--namespace", self.namespace, "--wait", *options)
 
     def _release(self, verb: str, *options: str) -> None:
-        where = ["--namespace", self.namespace, "--wait", "--timeout=180s"]
+        where = ["--namespace", self.namespace, "--timeout=180s"]
         self.helm(verb, self.name, CHART, *where, *images(), *options)
 
     def kubectl(self, *words: str, timeout: float = 100) -> str:
@@ -73,20 +81,18 @@ class Installed:
         )["items"]
         return found
 
-    def leader(self, namespace: str = "") -> str:
-        """The name of the pod that holds the Lease; empty where nobody does."""
+    def leader(self, namespace: str = EVERYWHERE) -> str:
+        """The name of the pod that holds this Lease; empty where nobody does."""
         try:
             lease = json.loads(
-                self.node.kubectl(
-                    *("-n", namespace or self.namespace, "get", "lease", LEASE, "--output=json")
-                )
+                self.node.kubectl(*("-n", namespace, "get", "lease", LEASE, "--output=json"))
             )
         except KubectlError:
             return ""
         holder: str = lease["spec"].get("holderIdentity") or ""
-        return holder.rpartition("_")[0]
+        return holder.rpartition("_")[0].rpartition("/")[2]
 
-    def wait_leader(self, namespace: str = "", *, other_than: str = "") -> str:
+    def wait_leader(self, namespace: str = EVERYWHERE, *, other_than: str = "") -> str:
         """Wait until one of its pods leads."""
 
         def leads() -> bool:
@@ -95,6 +101,24 @@ class Installed:
 
         self._wait(leads, "led by one of its pods")
         return self.leader(namespace)
+
+    def says(self, words: str) -> str:
+        """Wait until each of its pods has these words in its answer to the readiness probe."""
+
+        said: list[str] = []
+
+        def all_do() -> bool:
+            said.clear()
+            for pod in self.pods():
+                try:
+                    status, body = fetch(pod["status"]["podIP"], 8080, "/readyz")
+                except OSError:
+                    return False
+                said.append(f"{status} {body.decode()}")
+            return bool(said) and all(each[:3] == "503" and words in each for each in said)
+
+        self._wait(all_do, f"saying {words!r}")
+        return said[0]
 
     def tail(self, lines: int = 60) -> str:
         """The end of its pods' logs, for a failure's text."""
@@ -110,6 +134,10 @@ class Installed:
             if time.monotonic() > end:
                 raise AssertionError(f"{self.name} is not {what}\n{self.tail()}")
             time.sleep(0.2)
+
+
+def _runs(pod: Body) -> bool:
+    return bool(pod["status"].get("phase") == "Running")
 
 
 class InstalledScene(NodeScene):

@@ -63,7 +63,8 @@ capabilities:
 {{- if eq (toString .value) "auto" }}{{ empty .root.Values.watch.namespaces }}{{ else }}{{ .value }}{{ end }}
 {{- end -}}
 
-{{/* Where who leads holds a Lease, as JSON. */}}
+{{/* Where who leads holds a Lease, as JSON: in every namespace that is watched, or at the place that
+     all operators of the whole cluster know. So no two that overlap lead. */}}
 {{- define "kandev.leaseNamespaces" -}}
-{{- list .Release.Namespace | toJson -}}
+{{- .Values.watch.namespaces | default (list .Values.lease.namespace) | toJson -}}
 {{- end -}}

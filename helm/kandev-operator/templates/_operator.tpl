@@ -10,7 +10,16 @@
 {{- else }}
 - name: KANDEV_ALL_NAMESPACES
   value: "true"
+# Whoever leads in a namespace of its own is yielded to.
+- name: KANDEV_EXCLUSIVE
+  value: "true"
 {{- end }}
+- name: KANDEV_LEASE_NAMESPACE
+  value: {{ include "kandev.leaseNamespaces" . | fromJsonArray | join "," | quote }}
+- name: KANDEV_INSTALLATION
+  value: {{ .Release.Namespace }}/{{ include "kandev.fullname" . }}
+- name: KANDEV_KEY_NAMESPACE
+  value: {{ .Release.Namespace | quote }}
 - name: KANDEV_LEASE_SECONDS
   value: {{ .Values.operator.leaseSeconds | quote }}
 - name: KANDEV_WORKERS

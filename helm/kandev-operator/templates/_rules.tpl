@@ -68,6 +68,13 @@
   verbs: [get, list]
 {{- end -}}
 
+{{/* Whether another operator leads in a namespace. */}}
+{{- define "kandev.rules.neighbours" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [list]
+{{- end -}}
+
 {{/* Who leads. Create cannot be limited by name. */}}
 {{- define "kandev.rules.lease" -}}
 - apiGroups: [coordination.k8s.io]

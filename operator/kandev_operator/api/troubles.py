@@ -60,6 +60,7 @@ class Problem(Word):
 
     SCHEMA = "Schema", "The cluster's CRDs are missing, or older than this operator."
     KEY = "Key", "The signing key's Secret cannot be read, made or used."
+    RIGHTS = "Rights", "The operator may not do all that it will have to."
     LISTS = "Lists", "Not everything could be listed: the operator does not know all objects."
     WATCH = "Watch", "The watch is not up: changes are seen late, by sweeps alone."
     LEASE = "Lease", "The Lease cannot be read or written: nobody can be sure to lead."

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kandev_operator.cli.cluster import Cluster
 from kandev_operator.cli.follow import Pace
-from kandev_operator.cli.leader import Leader, look
+from kandev_operator.cli.leader import EVERYWHERE, Leader, look
 from kandev_operator.cli.reach import Reach
 from kandev_operator.cli.screen import Screen
 
@@ -30,10 +30,9 @@ class Desk:
 
     async def leader(self) -> Leader:
         """Whether an operator leads: where it lives by default or as named, else where the
-        session is. Takes seconds where its Lease looks old."""
-        return await look(
-            self.cluster.kube, self.operator_namespace, self.cluster.namespace, poll=self.poll
-        )
+        session is, or the whole cluster. Takes seconds where its Lease looks old."""
+        places = (self.operator_namespace, self.cluster.namespace, EVERYWHERE)
+        return await look(self.cluster.kube, *places, poll=self.poll)
 
     def command(self, words: str) -> str:
         """A command of this plugin for the same namespace, to be pasted."""

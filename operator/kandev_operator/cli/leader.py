@@ -20,6 +20,8 @@ from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.resources import LEASES
 
 LEASE_NAME: Final = "kandev-operator"
+EVERYWHERE: Final = "kube-system"
+"""Where an operator of all namespaces has its Lease, if the chart installed it."""
 _USUAL_SECONDS: Final = 15.0
 _LONGEST_SECONDS: Final = 60.0
 _SLACK_SECONDS: Final = 2.0

@@ -17,7 +17,7 @@ from kandev_operator.api.session import TaskSession
 from kandev_operator.api.task import Task
 from kandev_operator.api.timestamps import moment
 from kandev_operator.cli.commands import OPERATOR_NAMESPACE
-from kandev_operator.cli.leader import Leader, Leads, NobodyLeads
+from kandev_operator.cli.leader import EVERYWHERE, Leader, Leads, NobodyLeads
 
 GIT_MARKS: Final = (
     "argocd.argoproj.io/tracking-id",
@@ -97,8 +97,8 @@ class Seen:
 
     @property
     def operator_namespace(self) -> str:
-        """Where the operator's Lease is, or would be by default."""
-        if isinstance(self.leader, Leads | NobodyLeads):
+        """Where the operator lives, as far as its Lease tells, or would by default."""
+        if isinstance(self.leader, Leads | NobodyLeads) and self.leader.namespace != EVERYWHERE:
             return self.leader.namespace
         return OPERATOR_NAMESPACE
 

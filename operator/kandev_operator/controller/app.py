@@ -31,7 +31,6 @@ from kandev_operator.controller.cache import Body, Cache, Change
 from kandev_operator.controller.callers import Callers
 from kandev_operator.controller.events import EventPoster
 from kandev_operator.controller.graves import Graves
-from kandev_operator.controller.lease import Lease, process_identity
 from kandev_operator.controller.logs import EdgeLog
 from kandev_operator.controller.lookups import Lookups
 from kandev_operator.controller.metrics import Levels, Metrics
@@ -39,6 +38,8 @@ from kandev_operator.controller.prober import Prober
 from kandev_operator.controller.pulls import Pulls
 from kandev_operator.controller.queue import Key, QueueClosed, WorkQueue
 from kandev_operator.controller.reconcile import Reconciler
+from kandev_operator.controller.rights import Rights
+from kandev_operator.controller.scope import leadership
 from kandev_operator.controller.secrets import Secrets
 from kandev_operator.controller.server import Server
 from kandev_operator.controller.settings import Settings
@@ -84,6 +85,7 @@ class Operator:
         self._wiring: Wiring | None = None
         self._reconciler: Reconciler | None = None
         self._sweep: Sweep | None = None
+        self._rights: Rights | None = None
         self._watch: Watch | None = None
         self._postponed: set[Key] = set()
 
@@ -124,7 +126,7 @@ class Operator:
             obstacle = Problem.SCHEMA
             if words is None:
                 try:
-                    key = await load_or_create_signing_key(kube, self._settings.lease_namespace)
+                    key = await load_or_create_signing_key(kube, self._settings.key_namespace)
                     self._obstacle = None
                     return key
                 except (ClientError, TimeoutError) as error:
@@ -149,13 +151,7 @@ class Operator:
             http=http,  # type: ignore[arg-type]
             cache=cache,
             queue=WorkQueue(),
-            lease=Lease(
-                kube,
-                settings.lease_namespace,
-                settings.lease_name,
-                process_identity(settings.identity),
-                seconds=settings.lease_seconds,
-            ),
+            lease=leadership(kube, settings),
             prober=Prober(
                 callers.reading,
                 self._probed,
@@ -178,6 +174,7 @@ class Operator:
         )
         self._reconciler = Reconciler(self._wiring, self.edges)
         self._sweep = Sweep(kube, cache, settings.namespaces, self.metrics, self.edges)
+        self._rights = Rights(kube, settings, self.edges)
 
     async def _serve(self) -> None:
         """All long tasks, until asked to stop; then the graceful end."""
@@ -185,6 +182,7 @@ class Operator:
         assert wiring is not None
         assert sweep is not None
         assert watch is not None
+        assert self._rights is not None
         async with asyncio.TaskGroup() as tasks:
             loops = [
                 tasks.create_task(
@@ -195,6 +193,7 @@ class Operator:
                 tasks.create_task(wiring.events.run(), name="events"),
                 tasks.create_task(self._take_up(), name="take-up"),
                 tasks.create_task(self._keep_key(), name="key"),
+                tasks.create_task(self._rights.run(), name="rights"),
             ]
             if wiring.pulls is not None:
                 loops.append(tasks.create_task(wiring.pulls.run(), name="pulls"))
@@ -256,7 +255,7 @@ class Operator:
         """A signing key that somebody deleted is made again: everybody else reads it there."""
         wiring = self._wiring
         assert wiring is not None
-        namespace = self._settings.lease_namespace
+        namespace = self._settings.key_namespace
         while True:
             await asyncio.sleep(_KEY_SECONDS)
             if not wiring.lease.valid():
@@ -343,6 +342,8 @@ class Operator:
             found[Problem.LISTS] = sweep.problem
         if watch.problem:
             found[Problem.WATCH] = watch.problem
+        if self._rights is not None and self._rights.problem is not None:
+            found[Problem.RIGHTS] = self._rights.problem
         if wiring.lease.problem is not None:
             found[Problem.LEASE] = f"lease: {wiring.lease.problem}"
         return found

@@ -19,7 +19,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 from kandev_operator.clients.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kandev_operator.clients.resources import LEASES, Resource
@@ -106,17 +106,45 @@ class Lease:
         self._highest = 0  # of all terms seen
         self._term = 0
         self._valid_until: float | None = None
+        self._settles = False
+        self._leads = "leads"
+        self._settled_at = 0.0
+        self._held_back = False
         self._was_leading = False
         self._problem: str | None = None
 
+    def in_scope(self, *, settles: bool) -> Self:
+        """Make it one part of what a `scope` is led by; to be called before `run`.
+
+        One that settles is acted on only after it was held for one duration, unless it was taken
+        over without a gap: others look at it who act without holding it, and stop within that.
+        """
+        self._leads = "holds the lease"
+        self._settles = settles
+        return self
+
     def valid(self) -> bool:
         """Whether this process may act at this moment."""
+        return self.held() and self._settled_at <= self._clock()
+
+    def held(self) -> bool:
+        """Whether nobody else may act; we may not yet, where it has to settle."""
         return self._valid_until is not None and self._clock() < self._valid_until
 
     @property
     def term(self) -> int:
         """The term of the lead held now, or held last; 0 before the first."""
         return self._term
+
+    @property
+    def place(self) -> str:
+        """Its namespace and name, for people."""
+        return f"{self._namespace}/{self._name}"
+
+    @property
+    def holder(self) -> str:
+        """Who held it when it was last read or written; empty where nobody did."""
+        return self._record.holder if self._record is not None else ""
 
     @property
     def problem(self) -> str | None:
@@ -153,11 +181,25 @@ class Lease:
     async def release(self) -> None:
         """Stop for good: act no more at once, and let a standby take over without waiting."""
         self._stopping.set()
+        await self._give_up()
+
+    async def hold_back(self) -> None:
+        """Give it up, where it is held, and only look at it until `go_on`."""
+        if not self._held_back:
+            self._held_back = True
+            await self._give_up()
+
+    def go_on(self) -> None:
+        """Ask for it again."""
+        self._held_back = False
+
+    async def _give_up(self) -> None:
         self._valid_until = None
         async with self._turn:
             record = self._record
             if record is None or not self._is_ours(record):
                 return
+            self._record = None
             try:
                 await self._replace(record, {**record.spec, "holderIdentity": ""})
             except _NO_ANSWER as error:
@@ -214,7 +256,11 @@ class Lease:
         """Renew what we hold; else look, and take it if it is free."""
         if self._stopping.is_set():
             return
-        nobody_else_led = self.valid()
+        if self._held_back:
+            # Looked at all the same: who takes it over must know that somebody wrote into it.
+            self._record = await self._read()
+            return
+        nobody_else_led = self.held()
         if self._record is None or not self._is_ours(self._record):
             self._record = await self._read()
         record = self._record
@@ -257,15 +303,24 @@ class Lease:
         if self._claimed is None:
             self._claimed = term
         began = self._clock()
+        unbroken = self._is_unbroken(began)
         if record is None:
             self._record = await self._create(spec)
         else:
             self._record = await self._replace(record, spec)
         self._others.hold(self._record)
         self._term = self._highest = max(self._highest, term)
-        if not self._stopping.is_set():
+        if self._settles and not unbroken:
+            self._settled_at = self._clock() + self.pace.duration
+        if not self._stopping.is_set() and not self._held_back:
             self._valid_until = began + self.pace.valid
             self._renewed.set()
+
+    def _is_unbroken(self, now: float) -> bool:
+        """Whether somebody, we or who held it before us, wrote into it a short while ago."""
+        ours = None if self._valid_until is None else self._valid_until - self.pace.valid
+        last = ours if ours is not None else self._others.changed_at
+        return last is not None and now - last <= self.pace.unbroken
 
     async def _create(self, spec: dict[str, Any]) -> Record:
         body = {"metadata": {"name": self._name, "namespace": self._namespace}, "spec": spec}
@@ -289,7 +344,7 @@ class Lease:
     def _tell(self, problem: str | None) -> None:
         """Log what changed: the lead, and whether the Lease can be read and written."""
         if problem != self._problem:
-            lease = f"the lease {self._namespace}/{self._name}"
+            lease = f"the lease {self.place}"
             if problem is None:
                 logger.info("%s can be read and written again", lease)
             else:
@@ -297,7 +352,7 @@ class Lease:
             self._problem = problem
         leads = self.valid()
         if leads != self._was_leading and not self._stopping.is_set():
-            words = "leads" if leads else "does not lead any more"
+            words = self._leads if leads else "does not lead any more"
             level = logging.INFO if leads else logging.WARNING
             logger.log(level, "%s %s, term %d", self.identity, words, self._term)
             self._was_leading = leads

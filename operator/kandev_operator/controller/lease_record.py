@@ -39,6 +39,15 @@ class Pace:
         return self.duration / 5
 
     @property
+    def unbroken(self) -> float:
+        """A holder who writes again, or follows another, within this time leaves no gap.
+
+        After a longer one somebody may have counted the Lease as deserted, which he does after
+        twice its duration; what is left of that is for the two clocks.
+        """
+        return self.duration * 9 / 5
+
+    @property
     def poll(self) -> float:
         """A standby reads this often, and a holder that could not write tries again after it."""
         return min(1.0, self.duration / 10)
@@ -106,11 +115,15 @@ class Watch:
         self._ever: Record | None = None
         self._at = 0.0
         self._quiet = 0.0
+        self._looked = False
+        self.changed_at: float | None = None
+        """When two readings in a row said different things: somebody writes there."""
 
     def hold(self, ours: Record) -> None:
         """Begin anew: it is ours, and others may have held it when it is next seen otherwise."""
         self._last, self._ever = None, ours
         self._quiet = 0.0
+        self._looked, self.changed_at = False, None
 
     def see(self, record: Record | None, now: float) -> None:
         """Take in a reading; None is an absent Lease."""
@@ -118,9 +131,10 @@ class Watch:
         same = (record.spec if record else None) == (self._last.spec if self._last else None)
         if not same:
             self._quiet = 0.0
+            self.changed_at = now if self._looked else None
         elif gap <= self._longest_gap:
             self._quiet += gap
-        self._last, self._at = record, now
+        self._last, self._at, self._looked = record, now, True
         if record is not None:
             self._ever = record
 
@@ -135,3 +149,11 @@ class Watch:
         if holder is None or not holder.holder:
             return True
         return self._quiet >= holder.duration
+
+    def is_deserted(self) -> bool:
+        """Whether nobody has written for twice its duration, not even that it is free.
+
+        Longer than whoever follows a holder takes: see `Pace.unbroken`.
+        """
+        known = self._last or self._ever
+        return known is None or self._quiet >= 2 * known.duration

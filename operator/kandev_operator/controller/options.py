@@ -38,6 +38,12 @@ def _name(text: str) -> str:
     return text
 
 
+def _installation(text: str) -> str:
+    if len(text) > 253 or not all(map(_DNS_LABEL.fullmatch, re.split(r"[./]", text))):
+        raise ValueError(f"{text!r} is not a name, or names with / between them")
+    return text
+
+
 def _local(text: str) -> tuple[str, Path]:
     namespace, sign, folder = text.partition("=")
     if not sign:
@@ -222,11 +228,35 @@ OPTIONS: Final = (
     Option(
         "--lease-namespace",
         _namespace,
-        "where the leader's Lease is",
+        "where the leader's Lease is; of several, the leader holds one in each",
         "NS",
+        default=(),
         default_words="POD_NAMESPACE, else the first --namespace, else 'kandev-system'",
+        many=True,
     ),
     Option("--lease-name", _name, "what the leader's Lease is called", "NAME", "kandev-operator"),
+    Option(
+        "--exclusive",
+        _flag,
+        "while another operator leads in a namespace, by a Lease of that name there, do not lead; "
+        "for operators of all namespaces",
+        default=False,
+    ),
+    Option(
+        "--installation",
+        _installation,
+        "what this process's replicas have in common; it begins their names in the Lease, and a "
+        "Lease of others is then said to be theirs",
+        "NAME",
+        default_words="none",
+    ),
+    Option(
+        "--key-namespace",
+        _namespace,
+        "where the key is that tokens for agentctl are signed with",
+        "NS",
+        default_words="the first --lease-namespace",
+    ),
     Option(
         "--lease-seconds",
         _whole(_LEAST_LEASE_SECONDS),

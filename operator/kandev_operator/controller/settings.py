@@ -39,8 +39,14 @@ class Settings:
     docker_host: str
     kubeconfig: Path | None
     context: str | None
-    lease_namespace: str
+    lease_namespaces: tuple[str, ...]
+    """Where the leader holds a Lease, in the order in which every operator asks for them."""
     lease_name: str
+    exclusive: bool
+    """Whether another operator's Lease, in any namespace, is a reason not to lead."""
+    installation: str
+    """What the replicas of this operator have in common; empty where nobody said."""
+    key_namespace: str
     lease_seconds: int
     listen_host: str
     listen_port: int
@@ -122,6 +128,8 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
     _refuse_contradictions(values, in_cluster, run)
     namespaces: tuple[str, ...] = values["namespace"]
     host, port = values["listen"]
+    home = environ.get("POD_NAMESPACE") or (namespaces[0] if namespaces else "kandev-system")
+    leases: tuple[str, ...] = values["lease_namespace"] or (home,)
     return Settings(
         namespaces=namespaces,
         local_executors=MappingProxyType(dict(values["allow_local_executors"])),
@@ -129,10 +137,11 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
         docker_host=values["docker_host"],
         kubeconfig=values["kubeconfig"],
         context=values["context"],
-        lease_namespace=values["lease_namespace"]
-        or environ.get("POD_NAMESPACE")
-        or (namespaces[0] if namespaces else "kandev-system"),
+        lease_namespaces=tuple(sorted(leases)),
         lease_name=values["lease_name"],
+        exclusive=values["exclusive"],
+        installation=values["installation"] or "",
+        key_namespace=values["key_namespace"] or leases[0],
         lease_seconds=values["lease_seconds"],
         listen_host=host,
         listen_port=port,
@@ -183,6 +192,10 @@ def _refuse_contradictions(
             "operator's own pod, beside its credentials"
         )
     watched = values["namespace"]
+    if watched and values["exclusive"]:
+        run.error("--exclusive is for operators of all namespaces; --namespace names some")
+    if values["exclusive"] and len(values["lease_namespace"]) > 1:
+        run.error("--exclusive goes with one --lease-namespace")
     for flag in ("--allow-local-executors", "--allow-docker-executors"):
         allowed = [namespace for namespace, _ in values[flag.lstrip("-").replace("-", "_")]]
         if len(set(allowed)) < len(allowed):

@@ -25,6 +25,7 @@ from kandev_operator.controller.metrics import Metrics
 from kandev_operator.controller.prober import Prober
 from kandev_operator.controller.pulls import Pulls
 from kandev_operator.controller.queue import WorkQueue
+from kandev_operator.controller.scope import Scope
 from kandev_operator.controller.settings import Settings
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Wiring:
     http: aiohttp.ClientSession
     cache: Cache
     queue: WorkQueue
-    lease: Lease
+    lease: Lease | Scope
     prober: Prober
     metrics: Metrics
     events: EventPoster

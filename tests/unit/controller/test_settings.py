@@ -28,8 +28,11 @@ def test_everything_has_a_default() -> None:
         docker_host="unix:///var/run/docker.sock",
         kubeconfig=None,
         context=None,
-        lease_namespace="kandev-system",
+        lease_namespaces=("kandev-system",),
         lease_name="kandev-operator",
+        exclusive=False,
+        installation="",
+        key_namespace="kandev-system",
         lease_seconds=15,
         listen_host="0.0.0.0",
         listen_port=8080,
@@ -53,7 +56,7 @@ def test_a_pod_is_told_by_its_environment() -> None:
     assert settings.in_cluster
     assert settings.log_format == "json"
     assert not settings.pods_through_api
-    assert settings.lease_namespace == "kandev"
+    assert settings.lease_namespaces == ("kandev",)
     assert settings.identity == "op-1"
 
 
@@ -66,7 +69,9 @@ def test_every_option_can_be_given() -> None:
         "--docker-access", "address",
         "--kubeconfig", "/k/config",
         "--context", "dev",
-        "--lease-namespace", "system",
+        "--lease-namespace", "system", "other",
+        "--installation", "kandev/blue",
+        "--key-namespace", "keys",
         "--lease-name", "kandev.leader",
         "--lease-seconds", "5",
         "--listen", "[::1]:0",
@@ -91,8 +96,11 @@ def test_every_option_can_be_given() -> None:
         docker_host="unix:///run/d.sock",
         kubeconfig=Path("/k/config"),
         context="dev",
-        lease_namespace="system",
+        lease_namespaces=("other", "system"),
         lease_name="kandev.leader",
+        exclusive=False,
+        installation="kandev/blue",
+        key_namespace="keys",
         lease_seconds=5,
         listen_host="::1",
         listen_port=0,
@@ -122,6 +130,9 @@ def test_every_option_has_a_variable() -> None:
         "context": "dev",
         "lease_namespace": "system",
         "lease_name": "leader",
+        "exclusive": "false",
+        "installation": "blue",
+        "key_namespace": "keys",
         "lease_seconds": "5",
         "listen": ":9",
         "workers": "4",
@@ -149,7 +160,7 @@ def test_every_option_has_a_variable() -> None:
         for field in dataclasses.fields(Settings)
         if getattr(settings, field.name) == getattr(run(), field.name)
     }
-    assert unlike == {"listen_host", "in_cluster", "pods_through_api"}
+    assert unlike == {"exclusive", "listen_host", "in_cluster", "pods_through_api"}
     assert settings.platform.user is None
 
 
@@ -169,12 +180,22 @@ def test_what_is_watched_on_the_command_line_wins_over_the_environment() -> None
 
 
 def test_the_lease_follows_the_first_namespace_outside_a_pod() -> None:
-    assert run("--namespace", "team", "other").lease_namespace == "team"
+    assert run("--namespace", "team", "other").lease_namespaces == ("team",)
+
+
+def test_the_key_follows_the_first_lease_that_was_named() -> None:
+    settings = run("--lease-namespace", "b", "a")
+    assert settings.lease_namespaces == ("a", "b"), "every operator asks in the same order"
+    assert settings.key_namespace == "b"
+    assert run("--exclusive").exclusive
 
 
 @pytest.mark.parametrize(
     ("argv", "environ", "words"),
     [
+        ("--namespace a --exclusive", {}, "--exclusive is for operators of all namespaces"),
+        ("--exclusive --lease-namespace a b", {}, "goes with one --lease-namespace"),
+        ("--installation A/b", {}, "'A/b' is not a name, or names with / between them"),
         ("--namespace a --all-namespaces", {}, "--namespace and --all-namespaces contradict"),
         (
             "",
