@@ -136,6 +136,13 @@ class Scope:
         return self._neighbours is None or self._neighbours.clear()
 
     @property
+    def renewed_seconds(self) -> float | None:
+        """How long ago the one written longest ago was; None: not all are held."""
+        ages = [lease.renewed_seconds for lease in self._leases]
+        known = [age for age in ages if age is not None]
+        return max(known) if known and len(known) == len(ages) else None
+
+    @property
     def term(self) -> int:
         """The term of the lead: the highest of its Leases', which the others are raised to."""
         return max(lease.term for lease in self._leases)
