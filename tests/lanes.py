@@ -103,7 +103,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """After Ctrl-C, which reached them too, wait until they have cleared up: xdist soon kills."""
     deadline = time.monotonic() + _FAREWELL
     for node in session.config.stash.get(_processes, []):
-        with suppress(node.channel.TimeoutError, node.channel.RemoteError):
+        with suppress(EOFError, node.channel.TimeoutError, node.channel.RemoteError):
             node.channel.waitclose(max(0.1, deadline - time.monotonic()))
 
 

@@ -31,7 +31,9 @@ def program_folders() -> str:
         return path
     folder = build.cache_folder() / "docker" / "usr"
     if not (folder / "sbin/dockerd").exists():
-        _unpack(folder.parent)
+        with build.only_one("docker"):
+            if not (folder / "sbin/dockerd").exists():
+                _unpack(folder.parent)
     return f"{folder / 'sbin'}:{folder / 'bin'}:{path}"
 
 
