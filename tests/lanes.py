@@ -89,7 +89,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LaneSch
     config.option.loadscopereorder = False
     config.stash[_processes] = []
     config.stash[_took] = Counter()
-    config.pluginmanager.register(_Clock(config.stash[_took]), "lanes-clock")
+    terminal = config.pluginmanager.getplugin("terminalreporter")
+    config.pluginmanager.register(Teller(config.stash[_took], terminal), "lanes-teller")
     return LaneScheduling(config, log)
 
 
@@ -107,14 +108,18 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
             node.channel.waitclose(max(0.1, deadline - time.monotonic()))
 
 
-class _Clock:
-    """Adds up, in the process that tells, how long each lane took."""
+class Teller:
+    """In the process that tells: adds up how long each lane took, and names what fails at once.
+    Dots of several files in one row do not say where, and a run that is cut off has no summary."""
 
-    def __init__(self, took: Counter[str]) -> None:
+    def __init__(self, took: Counter[str], terminal: Any) -> None:
         self._took = took
+        self._terminal = terminal
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._took[lane_of(report.nodeid)] += report.duration
+        self._took[lane_of(report.nodeid)] += getattr(report, "duration", 0.0)
+        if self._terminal and report.outcome in ("failed", "rerun"):
+            self._terminal.write_line(f" {report.outcome}: {report.nodeid} ({report.when})")
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

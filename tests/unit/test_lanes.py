@@ -1,6 +1,6 @@
 """Who runs what when pytest has several processes: xdist's own hand-out, with our lanes in it."""
 
-from collections import deque
+from collections import Counter, deque
 from types import SimpleNamespace
 from typing import Any
 
@@ -128,3 +128,22 @@ def test_what_is_listed_exists_and_is_in_order() -> None:
     root = lanes.LISTED.parents[1]
     assert [lane for lane in listed() if not (root / lane).exists()] == []
     assert list(listed().values()) == sorted(listed().values(), reverse=True)
+
+
+def test_what_fails_is_named_at_once_and_lanes_are_timed() -> None:
+    told: list[str] = []
+    took: Counter[str] = Counter()
+    teller = lanes.Teller(took, SimpleNamespace(write_line=told.append))
+
+    def report(test: str, outcome: Any, seconds: float = 1.5) -> None:
+        where = (test.partition("::")[0], 1, "test")
+        teller.pytest_runtest_logreport(
+            pytest.TestReport(test, where, {}, outcome, None, "call", duration=seconds)
+        )
+
+    for test in E2E:
+        report(test, "passed")
+    report(f"{LONG}::test_0", "rerun")
+    report(f"{LONG}::test_0", "failed", 2)
+    assert told == [f" rerun: {LONG}::test_0 (call)", f" failed: {LONG}::test_0 (call)"]
+    assert took == {"tests/e2e": 12.0, LONG: 3.5}
