@@ -40,6 +40,10 @@ class PostgresServer:
         self.folder.chmod(0o700)
         self._run("initdb", "-D", self._data, "-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8")
 
+    @property
+    def is_running(self) -> bool:
+        return self._server.is_running
+
     def url(self, database: str) -> str:
         """What a gateway takes."""
         return f"postgresql://{USER}@/{database}?host={self.folder}"

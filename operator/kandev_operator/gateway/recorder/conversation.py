@@ -33,8 +33,8 @@ class Conversation:
     tail: Tail | None = None
     task: asyncio.Task[None] | None = None
     following: bool = False
-    sick: bool = False
-    """The store takes other sessions' events and not these."""
+    sick: float = 0.0
+    """The store takes other sessions' events and not these; they are tried so many seconds apart."""
     not_before: float = 0.0
     """When a sick one is tried again, on the loop's clock."""
     lacking: bool = False

@@ -213,7 +213,7 @@ class Recorder:
         if conversation is None:
             return self._writer.is_down
         torn = conversation.tail is not None and conversation.tail.torn
-        return self._writer.is_down or conversation.sick or torn
+        return self._writer.is_down or conversation.sick > 0 or torn
 
     # ---- retention, metrics ----------------------------------------------------------------
 

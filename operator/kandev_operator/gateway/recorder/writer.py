@@ -9,6 +9,7 @@ when it is back those whose memory overflowed are read again from their agentctl
 import asyncio
 import random
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Final
 
 from kandev_operator.contract.events import Event
@@ -22,7 +23,8 @@ from kandev_operator.gateway.store.writing import UnknownSession
 
 _TRIED_ALONE: Final = 3
 """So many failures one after another, and no success, mean that the store is down."""
-_SICK_SECONDS: Final = 30.0
+_FIRST_SICK: Final = 1.0
+_LONGEST_SICK: Final = 30.0
 
 Batch = dict[Conversation, list[Event]]
 
@@ -148,12 +150,12 @@ class Writer:
         share = max(1, events // max(1, len(self._dirty)))
         for conversation in list(self._dirty):
             tail = conversation.tail
+            if conversation.sick and (batch or now < conversation.not_before):
+                continue
             if tail is None or tail.torn or not tail.unkept:
                 del self._dirty[conversation]
                 if tail is not None and tail.torn and not self.is_down:
                     conversation.rewind()
-                continue
-            if conversation.sick and (batch or now < conversation.not_before):
                 continue
             before = tail.unkept_bytes
             taken = tail.take(min(events, max(share, 50)), size)
@@ -167,17 +169,16 @@ class Writer:
         return batch
 
     async def _write(self, batch: Batch) -> None:
-        try:
+        with suppress(StoreUnavailable):
             await self._put(batch)
-        except StoreUnavailable:
-            if len(batch) == 1:
-                (alone,) = batch
-                self._settle(batch, kept=False)
-                if not alone.sick:
-                    raise
-                self._is_sick(alone)
-                return
-        else:
+            return
+        if len(batch) == 1:
+            self._settle(batch, kept=False)
+            # Either the database takes nothing, and then this raises; or it has no objection but
+            # to these events.
+            await self._probe()
+            for conversation in batch:
+                self._is_sick(conversation)
             return
         failures, successes = 0, 0
         for conversation, events in batch.items():
@@ -194,7 +195,7 @@ class Writer:
         if not successes:
             self._settle(batch, kept=False)
             for conversation in batch:
-                conversation.sick = False
+                conversation.sick = 0.0
             raise StoreUnavailable("no session's events can be written")
 
     async def _put(self, batch: Batch) -> None:
@@ -221,16 +222,19 @@ class Writer:
             if conversation.tail is not None:
                 conversation.tail.settle(kept=kept, readers=bool(conversation.listeners))
             if kept:
-                conversation.sick = False
+                conversation.sick = 0.0
                 conversation.room.set()
                 if conversation.lacking:
                     conversation.lacking = False
                     conversation.wake()
 
     def _is_sick(self, conversation: Conversation) -> None:
-        conversation.sick = True
-        conversation.not_before = asyncio.get_running_loop().time() + _SICK_SECONDS
-        asyncio.get_running_loop().call_later(_SICK_SECONDS, self._news.set)
+        loop = asyncio.get_running_loop()
+        conversation.sick = min(max(2 * conversation.sick, _FIRST_SICK), _LONGEST_SICK)
+        conversation.not_before = loop.time() + conversation.sick
+        loop.call_later(conversation.sick, self._news.set)
+        conversation.room.set()
+        conversation.wake()
 
     # ---- down and back ---------------------------------------------------------------------
 
@@ -246,6 +250,7 @@ class Writer:
     async def _came_back(self) -> None:
         """Whether it takes anything again; those are read again that memory could not hold."""
         await self._probe()
+        await self._write_all()
         self.is_down = False
         for conversation in self._conversations():
             if conversation.tail is not None and conversation.tail.torn:
@@ -257,4 +262,3 @@ class Writer:
         if self._seen:
             session = next(iter(self._seen.values()))
             await self._store.see([session], self._now())
-        await self._write_all()
