@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
 from sqlalchemy import event as hooks
 from sqlalchemy import text
 
@@ -15,6 +17,7 @@ from integration.history.conftest import AT, SESSION
 from kandev_operator.contract.events import Event, EventKind
 from kandev_operator.gateway.ports import Place
 from kandev_operator.gateway.store.database import StoreRefused, StoreUnavailable
+from kandev_operator.gateway.store.schema import METADATA
 from kandev_operator.gateway.store.sessions import SeenSession
 from kandev_operator.gateway.store.store import Store
 from stage.speech import Speech
@@ -174,7 +177,7 @@ async def test_a_page_of_ten_thousand_messages_costs_what_a_page_of_ten_costs(ur
         await store.see([SESSION], AT)
         speech = Speech(UID, f"j{messages}", random.Random(9))
         while len(speech.order) < messages:
-            speech.go_on(500) if messages > 10 else speech.say(2)
+            speech.say(1)
         for start in range(0, len(speech.events), 2000):
             await store.append(speech.events[start : start + 2000])
         edges = [None, Place(speech.journal_id, speech.events[len(speech.events) // 2].seq)]
@@ -248,6 +251,14 @@ async def test_gateways_that_start_at_once_upgrade_once(url: str) -> None:
     finally:
         for store in stores:
             await store.close()
+
+
+async def test_the_steps_end_in_the_schema_that_the_code_reads(store: Store) -> None:
+    async with store.database.reading() as db:
+        differences = await db.run_sync(
+            lambda sync: compare_metadata(MigrationContext.configure(sync), METADATA)
+        )
+    assert differences == []
 
 
 async def test_a_schema_of_the_future_is_refused_in_words(url: str) -> None:

@@ -34,7 +34,7 @@ class Conversation:
     task: asyncio.Task[None] | None = None
     following: bool = False
     sick: float = 0.0
-    """The store takes other sessions' events and not these; they are tried so many seconds apart."""
+    """The store takes other sessions' events, and these are tried so many seconds apart."""
     not_before: float = 0.0
     """When a sick one is tried again, on the loop's clock."""
     lacking: bool = False

@@ -7,7 +7,6 @@ may follow the same sessions into the same database.
 """
 
 import asyncio
-import random
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final
@@ -16,6 +15,7 @@ from kandev_operator.contract.events import Event, EventKind, cursor, parse_curs
 from kandev_operator.gateway.ports import HistoryUnavailable, Place, Stretch
 from kandev_operator.gateway.recorder.conversation import Conversation, Listener, cursor_of
 from kandev_operator.gateway.recorder.follower import Follower
+from kandev_operator.gateway.recorder.forgetting import Forgetting
 from kandev_operator.gateway.recorder.metrics import Levels, RecorderMetrics
 from kandev_operator.gateway.recorder.settings import Dial, RecorderSettings
 from kandev_operator.gateway.recorder.tail import Tail
@@ -62,6 +62,9 @@ class Recorder:
         self._writer = Writer(
             store, settings, self._metrics, now, lambda: [*self._conversations.values()]
         )
+        self._forgetting = Forgetting(
+            store, settings.keeping, self._metrics, now, lambda: self._writer.written
+        )
         self._follower = Follower(
             store, settings, self._metrics, self._writer.arrived, lambda: self._writer.is_down
         )
@@ -72,7 +75,7 @@ class Recorder:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 group.create_task(self._writer.run())
-                group.create_task(self._forget())
+                group.create_task(self._forgetting.run())
                 for conversation in self._conversations.values():
                     self._start(conversation)
         finally:
@@ -214,18 +217,6 @@ class Recorder:
             return self._writer.is_down
         torn = conversation.tail is not None and conversation.tail.torn
         return self._writer.is_down or conversation.sick > 0 or torn
-
-    # ---- retention, metrics ----------------------------------------------------------------
-
-    async def _forget(self) -> None:
-        keeping = self._settings.keeping
-        while True:
-            await asyncio.sleep(keeping.every_seconds * random.uniform(0.5, 1.5))
-            self._sweep()
-
-    def _sweep(self) -> None:
-        for conversation in list(self._conversations.values()):
-            self._tidy(conversation)
 
     def _levels(self) -> Levels:
         tails = [each.tail for each in self._conversations.values() if each.tail is not None]

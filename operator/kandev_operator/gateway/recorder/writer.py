@@ -52,6 +52,8 @@ class Writer:
         self._gone: set[str] = set()
         self._listed: tuple[frozenset[str], frozenset[str] | None] | None = None
         self._waiting_since: float | None = None
+        self.written: set[str] = set()
+        """Sessions that grew; whoever looks after their size takes them out."""
         self.is_down = True
         """Nothing can be written; so it is until the store was opened."""
 
@@ -215,6 +217,7 @@ class Writer:
             self._metrics.failed()
             raise
         self._metrics.wrote(len(events), loop.time() - began)
+        self.written.update(each.session_uid for each in batch)
         self._settle(batch, kept=True)
 
     def _settle(self, batch: Batch, *, kept: bool) -> None:

@@ -20,7 +20,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, event, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 CONNECT_SECONDS: Final = 5.0
@@ -37,6 +37,10 @@ _WRITES: Final = "kandev_writes"
 
 class StoreUnavailable(Exception):
     """The database does not answer, or has no room. It may be over at the next try."""
+
+
+class KeysGone(StoreUnavailable):
+    """A row that was referred to is not there any more; its key must be asked for again."""
 
 
 class StoreRefused(Exception):
@@ -78,6 +82,8 @@ class Database:
             self._failed(error)
 
     def _failed(self, error: Exception) -> NoReturn:
+        if isinstance(error, IntegrityError):
+            raise KeysGone(words_of(error)) from None
         if not isinstance(error, DBAPIError) or error.connection_invalidated:
             self._rests_until = self._clock() + REST_SECONDS
         raise StoreUnavailable(words_of(error)) from None

@@ -38,7 +38,9 @@ SESSIONS: Final = Table(
     Column("finished_at", String(32)),
     Column("deleted_at", String(32)),
     Index("sessions_by_name", "namespace", "name"),
+    sqlite_autoincrement=True,
 )
+"""Keys are remembered by writers, so none is ever given twice; the same below."""
 
 JOURNALS: Final = Table(
     "journals",
@@ -47,6 +49,7 @@ JOURNALS: Final = Table(
     Column("session", _Key, ForeignKey("sessions.id"), nullable=False),
     Column("journal_id", String(255), nullable=False),
     UniqueConstraint("session", "journal_id", name="journals_once"),
+    sqlite_autoincrement=True,
 )
 """`id` grows: it is the order in which a session's journals came."""
 

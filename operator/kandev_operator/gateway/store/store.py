@@ -12,6 +12,7 @@ from kandev_operator.gateway.ports import Place
 from kandev_operator.gateway.store import pages, stretches
 from kandev_operator.gateway.store.database import Database, StoreUnavailable
 from kandev_operator.gateway.store.journals import journals_of, newest_place
+from kandev_operator.gateway.store.retention import Retention
 from kandev_operator.gateway.store.sessions import SeenSession, Sessions
 from kandev_operator.gateway.store.writing import Writing
 
@@ -24,6 +25,7 @@ class Store:
         self.is_open = False
         self._writing = Writing(self.database)
         self._sessions = Sessions(self.database)
+        self._retention = Retention(self.database)
 
     async def open(self) -> None:
         """Upgrade the schema if need be. Raises StoreUnavailable; StoreRefused for good."""
@@ -100,6 +102,16 @@ class Store:
         """Sessions by UID, of one namespace or all, deleted ones too; `after`: the last UID had."""
         self._check()
         return await self._sessions.some(namespace, after, limit)
+
+    async def forget(self, before: str) -> int:
+        """Remove sessions that ended before a time; gives how many events went."""
+        self._check()
+        return await self._retention.forget(before)
+
+    async def shrink(self, session_uid: str, size: int) -> int:
+        """Remove a session's oldest events until it has no more bytes; gives how many went."""
+        self._check()
+        return await self._retention.shrink(session_uid, size)
 
     def _check(self) -> None:
         if not self.is_open:

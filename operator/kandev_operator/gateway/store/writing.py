@@ -16,11 +16,10 @@ from typing import Any, Final
 
 from sqlalchemy import case, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from kandev_operator.contract.events import Event
-from kandev_operator.gateway.store.database import Database
+from kandev_operator.gateway.store.database import Database, KeysGone
 from kandev_operator.gateway.store.rows import Row, row_of, spans
 from kandev_operator.gateway.store.schema import EVENTS, JOURNALS, MESSAGES, SESSIONS
 
@@ -55,7 +54,7 @@ class Writing:
         known = dict(self._keys)
         try:
             await self._append(rows, known)
-        except IntegrityError:
+        except KeysGone:
             # Retention has taken a session away whose keys were remembered.
             known.clear()
             await self._append(rows, known)

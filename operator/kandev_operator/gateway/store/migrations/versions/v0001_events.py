@@ -24,6 +24,7 @@ def upgrade() -> None:
         sa.Column("finished_at", sa.String(32)),
         sa.Column("deleted_at", sa.String(32)),
         sa.Index("sessions_by_name", "namespace", "name"),
+        sqlite_autoincrement=True,
     )
     op.create_table(
         "journals",
@@ -31,6 +32,7 @@ def upgrade() -> None:
         sa.Column("session", _KEY, sa.ForeignKey("sessions.id"), nullable=False),
         sa.Column("journal_id", sa.String(255), nullable=False),
         sa.UniqueConstraint("session", "journal_id", name="journals_once"),
+        sqlite_autoincrement=True,
     )
     op.create_table(
         "events",
