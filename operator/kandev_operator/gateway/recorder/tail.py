@@ -75,7 +75,7 @@ class Tail:
         self._kept: deque[_Entry] = deque()
         self._unkept: deque[_Entry] = deque()
         self._sizes = [0, 0]
-        self._lengths: OrderedDict[Key, int] = OrderedDict()
+        self._lengths: OrderedDict[Key, int | None] = OrderedDict()
         if base is not None:
             self._lengths.update({(base.journal_id, k): n for k, n in (lengths or {}).items()})
         self.base = base
@@ -95,9 +95,8 @@ class Tail:
         key = key_of(event)
         offset = None
         if key is not None:
-            known = self._lengths.pop(key, None)
-            offset = None if known is None and self.is_blind else known or 0
-            self._lengths[key] = (known or 0) + len(text_of(event))
+            offset = self._lengths.pop(key, None if self.is_blind else 0)
+            self._lengths[key] = None if offset is None else offset + len(text_of(event))
             self.is_blind = False
             while len(self._lengths) > _MESSAGES_GROWING:
                 self._lengths.popitem(last=False)
