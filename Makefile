@@ -10,7 +10,7 @@ TESTS_PATH := PYTHONPATH=tests
 # last: the others do the rest meanwhile. 0 runs everything in one process. See tests/lanes.py.
 PROCESSES ?= 3
 
-.PHONY: help demo test lint types imports unit agents integration e2e ui web images locks crds bench clean
+.PHONY: help demo test lint types imports unit agents integration e2e ui web images locks crds manifests bench clean
 
 help: ## say what each target does
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -68,8 +68,13 @@ locks: $(STAMP) ## renew operator/images/*.lock after a change of dependencies
 	$(LOCK) --extra agentctl --group freeze -o operator/images/agentctl.lock
 	$(LOCK) --extra operator -o operator/images/operator.lock
 
-crds: $(STAMP) ## generate crds/ from the models
+crds: $(STAMP) ## generate crds/ from the models, and copy them into the chart
 	$(BIN)/python -m kandev_operator.api.crd --write crds
+	rm -f helm/kandev-operator/files/crds/*.yaml
+	cp crds/*.yaml helm/kandev-operator/files/crds/
+
+manifests: crds ## generate manifests/ for kustomize from the chart
+	@$(TESTS_PATH) $(BIN)/python -m cluster.manifests
 
 bench: $(STAMP) ## measure; results in build/benchmarks
 	@$(TESTS_PATH) $(BIN)/python -m benchmarks

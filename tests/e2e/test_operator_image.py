@@ -10,6 +10,10 @@ from cluster.node import Node
 from stage.pods import Pods, fetch, restricted
 
 HOME = "kandev-system"
+LEASES = "kube-system"
+OF_THE_CLUSTER = (
+    "validatingadmissionpolicies,validatingadmissionpolicybindings,clusterroles,clusterrolebindings"
+)
 PORT = 8080
 LIMIT = 120_000_000
 
@@ -18,13 +22,16 @@ LIMIT = 120_000_000
 def home(node: Node) -> Iterator[Pods]:
     """The operator's own namespace, with the CRDs and the role; empty of operators afterwards."""
     repository = product.REPOSITORY
-    for part in ("crds", "manifests/namespace.yaml", "manifests/rbac.yaml"):
-        node.kubectl("apply", "--server-side", "-f", repository / part)
+    node.kubectl("apply", "--server-side", "--force-conflicts", "-k", repository / "manifests")
+    node.kubectl("-n", HOME, "scale", "deployment", "kandev-operator", "--replicas=0")
     node.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", repository / "crds")
     enforce = "pod-security.kubernetes.io/enforce=restricted"
     node.kubectl("label", "--overwrite", "namespace", HOME, enforce)
     yield Pods(node, HOME)
-    node.kubectl("-n", HOME, "delete", "pods,leases", "--all", "--timeout=60s", timeout=70)
+    node.kubectl("-n", HOME, "delete", "pods", "--all", "--timeout=60s", timeout=70)
+    node.kubectl(
+        "delete", "-k", repository / "manifests/cluster-wide", "--timeout=90s", timeout=100
+    )
 
 
 def test_what_the_image_adds_to_its_base_is_small(operator_image: str) -> None:
@@ -44,7 +51,7 @@ def test_an_operator_in_the_cluster_leads_and_keeps_status(
         "operator",
         operator_image,
         [],
-        env={"POD_NAMESPACE": HOME},
+        env={"KANDEV_KEY_NAMESPACE": HOME, "KANDEV_LEASE_NAMESPACE": LEASES},
         grace=30,
         serviceAccountName="kandev-operator",
         automountServiceAccountToken=True,
@@ -69,5 +76,7 @@ def test_an_operator_in_the_cluster_leads_and_keeps_status(
     team.kubectl(
         "wait", "task/chores", "--for=jsonpath={.status.state}=TODO", "--timeout=60s", timeout=70
     )
-    lease = json.loads(home.kubectl("get", "lease", "kandev-operator", "--output=json"))
+    lease = json.loads(
+        home.node.kubectl("-n", LEASES, "get", "lease", "kandev-operator", "--output=json")
+    )
     assert lease["spec"]["holderIdentity"].startswith("operator")

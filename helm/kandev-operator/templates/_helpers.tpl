@@ -68,3 +68,13 @@ capabilities:
 {{- define "kandev.leaseNamespaces" -}}
 {{- .Values.watch.namespaces | default (list .Values.lease.namespace) | toJson -}}
 {{- end -}}
+
+{{/* Whether the gateway's history is a file on a volume; empty: it is a PostgreSQL database. */}}
+{{- define "kandev.gatewaySqlite" -}}
+{{- if not .Values.gateway.postgresql.secretName }}true{{ end }}
+{{- end -}}
+
+{{/* One process has the file; a database has room for two, or as many as are asked for. */}}
+{{- define "kandev.gatewayReplicas" -}}
+{{- if include "kandev.gatewaySqlite" . }}1{{ else }}{{ .Values.gateway.replicas }}{{ end }}
+{{- end -}}

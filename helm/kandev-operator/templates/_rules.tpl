@@ -101,14 +101,47 @@
   verbs: [get, update]
 {{- end -}}
 
+{{/* What the gateway may do where sessions live: it looks, and makes and changes what people asked it
+     for, after the API server said that they may. */}}
+{{- define "kandev.rules.gateway" -}}
+- apiGroups: [kandev.dev]
+  resources: [agentprofiles, executors]
+  verbs: [get, list, watch]
+- apiGroups: [kandev.dev]
+  resources: [tasks]
+  verbs: [get, list, watch, create]
+- apiGroups: [kandev.dev]
+  resources: [tasksessions]
+  verbs: [get, list, watch, create, patch]
+{{- end -}}
+
+{{/* Who somebody is, and what they may do. */}}
+{{- define "kandev.rules.reviews" -}}
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
+{{- end -}}
+
+{{- define "kandev.rules.gatewayKey" -}}
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: [kandev-signing-key]
+  verbs: [get]
+{{- end -}}
+
+{{/* Takes the root, and an account where it is not the operator's. */}}
 {{- define "kandev.subject" -}}
 subjects:
   - kind: ServiceAccount
-    name: {{ include "kandev.serviceAccount" . }}
-    namespace: {{ .Release.Namespace }}
+    name: {{ .account | default (include "kandev.serviceAccount" .root) }}
+    namespace: {{ .root.Release.Namespace }}
 {{- end -}}
 
-{{/* A Role and its binding to the operator. Takes root, namespace, name and rules. */}}
+{{/* A Role and its binding to the operator. Takes root, namespace, name and rules; an account where it
+     is not the operator's. */}}
 {{- define "kandev.role" -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -131,10 +164,10 @@ roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: Role
   name: {{ .name }}
-{{ include "kandev.subject" .root }}
+{{ include "kandev.subject" . }}
 {{- end -}}
 
-{{/* A ClusterRole and its binding to the operator. Takes root, name and rules. */}}
+{{/* A ClusterRole and its binding, likewise. Takes root, name and rules. */}}
 {{- define "kandev.clusterRole" -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -155,5 +188,5 @@ roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: ClusterRole
   name: {{ .name }}
-{{ include "kandev.subject" .root }}
+{{ include "kandev.subject" . }}
 {{- end -}}
