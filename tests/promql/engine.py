@@ -2,8 +2,8 @@
 
 `Engine.parse` says which metrics and labels an expression names; `Engine.alerts` plays series, with
 all rules of a file evaluated at every interval as a Prometheus would, and says which alerts are
-pending or firing at some moments. Series may come from pages that were really scraped
-(`series_of`). The program is `main.go` beside this file.
+pending or firing at some moments. Series may come from a page that was really scraped
+(`lasting`). The program is `main.go` beside this file.
 By hand: `python -m promql.engine`, which builds it and prints the path.
 """
 
@@ -104,21 +104,20 @@ class Engine:
         return json.loads(done.stdout)
 
 
-def series_of(pages: Sequence[str], **target: str) -> list[Series]:
-    """What a Prometheus has after it scraped these pages one after the other, of one target."""
-    values: dict[str, list[str]] = {}
-    for number, page in enumerate(pages):
-        for family in text_string_to_metric_families(page):
-            for sample in family.samples:
-                labels = ",".join(
-                    f"{name}={json.dumps(text)}"
-                    for name, text in sorted({**sample.labels, **target}.items())
-                )
-                known = values.setdefault(f"{sample.name}{{{labels}}}", ["_"] * number)
-                known.append(repr(float(sample.value)).replace("inf", "Inf"))
-        for known in values.values():
-            known += ["stale"] * (number + 1 - len(known))
-    return [(name, " ".join(known)) for name, known in values.items()]
+def lasting(page: str, scrapes: int, growing: Mapping[str, int], **target: str) -> list[Series]:
+    """What a Prometheus has after so many scrapes of one target, if this page lasts.
+
+    Values stay as they are, but for metrics that grow by so much from scrape to scrape.
+    """
+    found: list[Series] = []
+    for family in text_string_to_metric_families(page):
+        for sample in family.samples:
+            labels = ",".join(
+                f"{name}={json.dumps(text)}" for name, text in {**sample.labels, **target}.items()
+            )
+            step = growing.get(sample.name, 0)
+            found.append((f"{sample.name}{{{labels}}}", f"{sample.value:.6f}+{step}x{scrapes}"))
+    return found
 
 
 if __name__ == "__main__":

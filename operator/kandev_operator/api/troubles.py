@@ -38,8 +38,8 @@ class Trouble(Word):
     AGENTCTL_UNREACHABLE = "AgentctlUnreachable", "The executor's agentctl does not answer well."
     CAPABILITY_UNKNOWN = "CapabilityUnknown", "It is not known yet what the agent can do."
     EXECUTOR_BUSY = "ExecutorBusy", "The session waits for an executor that another one is in."
-    EXECUTOR_FAILED = "ExecutorFailed", "The session's executor is in error."
-    FAILED = "Failed", "The session is in error while its executor is not."
+    EXECUTOR_FAILED = "ExecutorFailed", "The session's executor cannot be used."
+    FAILED = "Failed", "The session is in error, and its executor is not why."
     NEEDS_RESUME = "NeedsResume", "The agent is gone and has not been asked back."
     STARTING = "Starting", "The session is on its way and has not arrived."
     AWAITING_PERMISSION = "AwaitingPermission", "A turn waits for somebody's permission."
@@ -115,14 +115,16 @@ def stuck(body: Stored) -> Stuck | None:
         reason = str(AgentReadyReason.AWAITING_PERMISSION)
         return _told(Trouble.AWAITING_PERMISSION, status, reason, turn.get("startedAt"))
     reason = ready.get("reason") or ""
-    trouble = _BY_REASON.get(reason) or _by_state(status)
+    trouble = _BY_REASON.get(reason) or _by_state(status, reason)
     return _told(trouble, status, reason, ready.get("lastTransitionTime"))
 
 
-def _by_state(status: Stored) -> Trouble:
+def _by_state(status: Stored, reason: str) -> Trouble:
     """What a session is in that is not ready, for a reason that is no trouble of its own."""
     if status.get("state") == SessionState.ERROR:
-        broken = status.get("executorStatus") == ExecutorState.ERROR
+        executor = _condition(status, "ExecutorReady") or {}
+        explains = executor.get("status") == "False" and executor.get("reason") == reason
+        broken = explains or status.get("executorStatus") == ExecutorState.ERROR
         return Trouble.EXECUTOR_FAILED if broken else Trouble.FAILED
     if status.get("needsResume"):
         return Trouble.NEEDS_RESUME

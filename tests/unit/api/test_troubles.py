@@ -102,6 +102,17 @@ def test_stalled_is_a_failure_whatever_the_state() -> None:
     assert told.trouble is Trouble.FAILED
 
 
+def test_an_executor_that_explains_the_error_has_failed_though_it_is_not_bound() -> None:
+    unbound = session(
+        "False", "NotAllowed", (("ExecutorReady", "False", "NotAllowed"),), state="ERROR"
+    )
+    missing = session(
+        "False", "ProfileMissing", (("ExecutorReady", "False", "NotBound"),), state="ERROR"
+    )
+    told = [stuck(unbound), stuck(missing)]
+    assert [each.trouble for each in told if each] == [Trouble.EXECUTOR_FAILED, Trouble.FAILED]
+
+
 def test_who_waits_for_a_persons_resume_has_not_failed() -> None:
     waits = (("Stalled", "True", "AgentNotRunning"),)
     body = session("False", "AgentNotRunning", waits, state="WAITING_FOR_INPUT", needsResume=True)
