@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --editable '.[operator,agentctl,gateway,upstream,cli,conformance]' --group dev
+	@$(BIN)/python -m pip install --quiet --editable '.[operator,agentctl,gateway,tracing,upstream,cli,conformance]' --group dev
 	@touch $(STAMP)
 
 demo: $(STAMP) ## play the main job before your eyes (RUNTIME=pod, AGENT=opencode|claude|codex|gemini, CI=1 to stop by itself)

@@ -10,6 +10,7 @@ from kandev_operator.clients.errors import ClientError
 from kandev_operator.controller import logs
 from kandev_operator.controller.app import serve
 from kandev_operator.controller.settings import parse
+from kandev_operator.controller.tracing import TracingMissing
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     redactor = logs.set_up(settings.log_format, settings.log_level)
     try:
         asyncio.run(serve(settings, redactor.register))
-    except ClientError as error:
+    except (ClientError, TracingMissing) as error:
         logging.getLogger(__name__).error("the operator cannot start: %s", error)
         return 1
     return 0

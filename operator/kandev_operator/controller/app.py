@@ -44,6 +44,7 @@ from kandev_operator.controller.secrets import Secrets
 from kandev_operator.controller.server import Server
 from kandev_operator.controller.settings import Settings
 from kandev_operator.controller.sweep import Sweep
+from kandev_operator.controller.tracing import tracing
 from kandev_operator.controller.watch import Watch
 from kandev_operator.controller.wiring import Wiring
 
@@ -73,6 +74,7 @@ class Operator:
         self._obstacle: tuple[Problem, str] | None = (Problem.SCHEMA, "it was not checked yet")
         self._started = time.monotonic()
         self.metrics = Metrics(self._levels)
+        self._tracing = tracing(settings.otlp_endpoint, settings.identity)
         self.edges = EdgeLog()
         self.server = Server(
             settings.listen_host,
@@ -117,6 +119,7 @@ class Operator:
             finally:
                 await self._watch.stop()
                 await self.server.stop()
+                await asyncio.to_thread(self._tracing.close)
         log.info("stopped")
 
     async def _prepared(self, kube: Kube) -> SigningKey | None:
@@ -160,6 +163,7 @@ class Operator:
                 count=self.metrics.probed,
             ),
             metrics=self.metrics,
+            tracing=self._tracing,
             events=EventPoster(kube, settings.identity, utc_now),
             secrets=Secrets(kube, time.monotonic, self._hide),
             lookups=Lookups(kube, time.monotonic),

@@ -67,6 +67,12 @@ def _socket(text: str) -> str:
     return text
 
 
+def _url(text: str) -> str:
+    if not re.fullmatch(r"https?://[^/@\s]+(/\S*)?", text):
+        raise ValueError(f"{text!r} is not an http or https URL")
+    return text
+
+
 def _address(text: str) -> tuple[str, int]:
     host, sign, port = text.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
@@ -288,6 +294,14 @@ OPTIONS: Final = (
         "none",
         "N",
         50,
+    ),
+    Option(
+        "--otlp-endpoint",
+        _url,
+        "where traces of sessions are sent by OTLP over HTTP, such as http://host:4318/v1/traces; "
+        "needs the extra [tracing]",
+        "URL",
+        default_words="no traces",
     ),
     Option(
         "--log-format",

@@ -15,6 +15,7 @@ from kandev_operator.api import conditions, group
 from kandev_operator.api.conditions import TRUE, Condition
 from kandev_operator.api.errors import InvalidSpec
 from kandev_operator.api.executor import Executor
+from kandev_operator.api.executorstatus import ExecutorStatus
 from kandev_operator.api.meta import Model
 from kandev_operator.api.meta import Resource as Object
 from kandev_operator.api.reasons import StalledReason
@@ -28,6 +29,7 @@ from kandev_operator.api.task import Task
 from kandev_operator.api.timestamps import rfc3339
 from kandev_operator.clients.errors import ClientError, Conflict, Invalid, NotFound
 from kandev_operator.clients.resources import EXECUTORS, TASK_SESSIONS, TASKS, Resource
+from kandev_operator.controller import lifesteps
 from kandev_operator.controller.act import Actor, LeaseLost, Trouble
 from kandev_operator.controller.cache import Body
 from kandev_operator.controller.logs import EdgeLog
@@ -205,6 +207,7 @@ class Reconciler:
             outcome = "written"
             self._w.events.post(about, plan.notices)
             self._tell(key, about, plan.status)
+            self._trace(about, plan.status)
             if isinstance(about, TaskSession):
                 self._count_resume(about.status, plan.status)
         if asked:
@@ -326,6 +329,23 @@ class Reconciler:
         level = logging.WARNING if message else logging.INFO
         words = f"{state} ({reason})" + (f": {message}" if message else "")
         self._edges.log(str(key), "state", level, words)
+
+    def _trace(self, about: Object, after: Model) -> None:
+        """Tell the steps of a session's life that this write showed, in its attempt's trace."""
+        match about, after:
+            case TaskSession(), TaskSessionStatus():
+                uid, epoch = about.metadata.uid, about.status.epoch or after.epoch
+                steps = lifesteps.of_session(about.status, after)
+                name = about.metadata.name
+            case Executor(), ExecutorStatus() if after.session_ref is not None:
+                uid, name = after.session_ref.uid, after.session_ref.name
+                body = self._w.cache.get(group.TASK_SESSION, about.metadata.namespace, name) or {}
+                epoch = (body.get("status") or {}).get("epoch")
+                steps = lifesteps.of_executor(about.status, after)
+            case _:
+                return
+        told = {"kandev.session": name, "kandev.namespace": about.metadata.namespace}
+        self._w.tracing.tell(uid, epoch or 0, steps, self._w.clock(), told)
 
     def _count_resume(self, before: TaskSessionStatus, after: TaskSessionStatus) -> None:
         """A resume came to its end when a session that was resuming lives, or failed."""

@@ -53,6 +53,8 @@ class Settings:
     workers: int
     sweep_seconds: float
     probe_seconds: float
+    otlp_endpoint: str | None
+    """Where traces are sent; nowhere without it."""
     named_sessions: int
     """How many sessions in trouble the metrics name."""
     log_format: str
@@ -149,6 +151,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
         sweep_seconds=values["sweep_seconds"],
         probe_seconds=values["probe_seconds"],
         named_sessions=values["named_sessions"],
+        otlp_endpoint=values["otlp_endpoint"],
         log_format=values["log_format"] or ("json" if in_cluster else "text"),
         log_level=values["log_level"],
         identity=values["identity"]

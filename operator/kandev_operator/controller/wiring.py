@@ -27,6 +27,7 @@ from kandev_operator.controller.pulls import Pulls
 from kandev_operator.controller.queue import WorkQueue
 from kandev_operator.controller.scope import Scope
 from kandev_operator.controller.settings import Settings
+from kandev_operator.controller.tracing import Tracing
 
 if TYPE_CHECKING:
     from kandev_operator.controller.callers import Callers
@@ -46,6 +47,7 @@ class Wiring:
     lease: Lease | Scope
     prober: Prober
     metrics: Metrics
+    tracing: Tracing
     events: EventPoster
     secrets: Secrets
     lookups: Lookups
