@@ -326,6 +326,11 @@ RESUME_REASON: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
+_DOCS: Final[Mapping[str, Mapping[str, str]]] = {
+    kind: {str(word): word.doc for word in words} for kind, words in BY_CONDITION.items()
+}
+
+
 def is_documented(condition_type: str, reason: str) -> bool:
     """Whether a condition of this type may give this reason."""
     return any(reason in set(BY_CONDITION[each]) for each in SPEAKS.get(condition_type, ()))
@@ -343,8 +348,6 @@ def meaning(type_: str, reason: str, spoken: Iterable[tuple[str, str]] = ()) -> 
     # Not among everything, for those that may say everything.
     first = speaks if len(speaks) < len(BY_CONDITION) else (type_,)
     for home in (*first, *homes, *BY_CONDITION):
-        words: type[Word] | None = BY_CONDITION.get(home)
-        for word in words or ():
-            if word == reason:
-                return word.doc
+        if said := _DOCS.get(home, {}).get(reason):
+            return said
     return ""

@@ -9,7 +9,7 @@ Nothing here decides anything: the operator has written down all that is read. W
 to, finished, being deleted) is not stuck. How long is too long, the alerts say.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -133,15 +133,16 @@ def _by_state(status: Stored, reason: str) -> Trouble:
 
 
 def _told(trouble: Trouble, status: Stored, reason: str, since: str | None) -> Stuck:
-    spoken = [(each.get("type") or "", each.get("reason") or "") for each in _conditions(status)]
+    conditions = status.get("conditions") or ()
+    spoken = [(each.get("type") or "", each.get("reason") or "") for each in conditions]
     home = "AgentReady" if trouble is Trouble.AWAITING_PERMISSION else "Ready"
     said = meaning(home, reason, spoken) if reason else ""
     return Stuck(trouble, status.get("state") or "", reason, said or trouble.doc, since)
 
 
-def _conditions(status: Stored) -> Iterator[Stored]:
-    yield from status.get("conditions") or ()
-
-
 def _condition(status: Stored, type_: str) -> Stored | None:
-    return next((each for each in _conditions(status) if each.get("type") == type_), None)
+    for each in status.get("conditions") or ():
+        if each.get("type") == type_:
+            found: Stored = each
+            return found
+    return None

@@ -55,6 +55,7 @@ _STOP_SECONDS: Final = 10.0
 _TAKE_UP_SECONDS: Final = 0.5
 _STUCK_SECONDS: Final = 120.0
 _KEY_SECONDS: Final = 60.0
+_UNCHECKED: Final = "the served schema was not checked yet"
 
 
 def utc_now() -> datetime:
@@ -71,7 +72,7 @@ class Operator:
         self._settings = settings
         self._hide = hide
         self._stopping = asyncio.Event()
-        self._obstacle: tuple[Problem, str] | None = (Problem.SCHEMA, "it was not checked yet")
+        self._obstacle: tuple[Problem, str] | None = (Problem.SCHEMA, _UNCHECKED)
         self._started = time.monotonic()
         self.metrics = Metrics(self._levels)
         self._tracing = tracing(settings.otlp_endpoint, settings.identity)
