@@ -86,6 +86,7 @@ def build(house: House) -> Starlette:
             Route("/readyz", readyz),
             Route("/metrics", metrics),
             WebSocketRoute("/ws", ws),
+            *house.door.routes(),
             *api.routes(house.desk, house.door),
             *house.pages,
         ]

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
+from starlette.routing import Route
 
 from kandev_operator.clients.resources import Resource
 from kandev_operator.gateway.ports import Person, Right
@@ -23,6 +24,9 @@ class Door(Protocol):
     async def person(self, connection: HTTPConnection) -> Person | Response:
         """For HTTP and WebSocket upgrades alike; Origin and Host are looked at, too."""
 
+    def routes(self) -> list[Route]:
+        """Where one comes in and goes out."""
+
 
 class OpenDoor:
     """Everybody on this machine is the same person."""
@@ -35,6 +39,10 @@ class OpenDoor:
         if host not in LOOPBACK or origin not in (None, own + connection.headers.get("host", "")):
             return Response("this host or origin is not served here\n", status_code=403)
         return SOMEBODY
+
+    def routes(self) -> list[Route]:
+        """Nobody needs to."""
+        return []
 
 
 class EveryRight:

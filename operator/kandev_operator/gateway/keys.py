@@ -1,22 +1,27 @@
-"""The key that the gateway signs with, read again every so often: it may be rotated.
+"""The gateway's own key: what it signs calls to agentctl with, and what seals its cookies.
 
-Until it could be read once, nothing can be asked of any agentctl; that is said in readiness and
-tried again, and stops nothing else.
+Read (or made) at the start and again every so often: it may be rotated, and its public half must
+stay where the operator finds it. Until it could be read once, no agentctl can be asked and nobody
+can log in; that is said in readiness and tried again, and stops nothing else.
 """
 
 import asyncio
 import logging
 import time
+from typing import Final
 
 from kandev_operator.clients.errors import ClientError
+from kandev_operator.clients.guestkey import load_or_create_guest_key
 from kandev_operator.clients.kube import Kube
-from kandev_operator.clients.signing import read_signing_key
 from kandev_operator.clients.tokens import Minter
+from kandev_operator.gateway.ports import RightsUnknown
 from kandev_operator.gateway.refusals import Refusal
+from kandev_operator.gateway.rights.cookie import Seal
 from kandev_operator.gateway.wire.envelope import ErrorCode
 
-REREAD_SECONDS = 60.0
-RETRY_SECONDS = 3.0
+REREAD_SECONDS: Final = 60.0
+RETRY_SECONDS: Final = 3.0
+ISSUER: Final = "kandev-gateway"
 _log = logging.getLogger(__name__)
 
 
@@ -27,6 +32,7 @@ class Keys:
         self._kube = kube
         self._namespace = namespace
         self._minter: Minter | None = None
+        self._seal: Seal | None = None
         self.problem: str | None = "the signing key has not been read yet"
 
     def minter(self) -> Minter:
@@ -35,17 +41,24 @@ class Keys:
             raise Refusal(ErrorCode.UNREACHABLE, f"no agentctl can be asked: {self.problem}")
         return self._minter
 
+    def seal(self) -> Seal:
+        """What closes and opens cookies. Raises RightsUnknown while there is no key."""
+        if self._seal is None:
+            raise RightsUnknown(self.problem)
+        return self._seal
+
     async def run(self) -> None:
         """Read it, for ever."""
         while True:
             try:
-                key = await read_signing_key(self._kube, self._namespace)
+                key = await load_or_create_guest_key(self._kube, self._namespace)
             except ClientError as error:
                 if self.problem != str(error):
-                    _log.warning("the signing key cannot be read: %s", error)
+                    _log.warning("the signing key cannot be had: %s", error)
                 self.problem = str(error)
             else:
                 self.problem = None
                 if self._minter is None or self._minter.kid != key.kid:
-                    self._minter = Minter(key, time.time, issuer="kandev-gateway")
-            await asyncio.sleep(REREAD_SECONDS if self._minter else RETRY_SECONDS)
+                    self._minter = Minter(key, time.time, issuer=ISSUER)
+                    self._seal = Seal.of(key, time.time)
+            await asyncio.sleep(RETRY_SECONDS if self.problem else REREAD_SECONDS)

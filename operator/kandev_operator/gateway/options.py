@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import yaml
 
 from kandev_operator import __version__
 from kandev_operator.gateway.door import LOOPBACK
+from kandev_operator.gateway.rights.origins import Network, networks
 
 _PREFIX: Final = "KANDEV_GATEWAY_"
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -32,6 +34,10 @@ class Settings:
     kubeconfig: str | None
     operator_namespace: str
     login: bool
+    public_urls: tuple[str, ...]
+    trusted_proxies: tuple[Network, ...]
+    user_header: str
+    group_header: str
     template: Mapping[str, Any] | None
     log_level: str
     keep_days: float
@@ -49,6 +55,10 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> 
         parser.error(f"--listen {told.listen!r} is not HOST:PORT")
     if told.no_login and host not in LOOPBACK:
         parser.error("--no-login gives every right to everybody: only with --listen 127.0.0.1:PORT")
+    try:
+        trusted = networks(told.trust_proxy)
+    except ValueError as error:
+        parser.error(f"--trust-proxy: {error}")
     names = [*told.namespace] if not told.all_namespaces else []
     for name in [*names, told.operator_namespace]:
         if not _NAME.fullmatch(name):
@@ -61,10 +71,21 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> 
         kubeconfig=told.kubeconfig,
         operator_namespace=told.operator_namespace,
         login=not told.no_login,
+        public_urls=tuple(_public(parser, url) for url in told.public_url),
+        trusted_proxies=trusted,
+        user_header=told.proxy_user_header,
+        group_header=told.proxy_group_header,
         template=_template(parser, told.default_template),
         log_level=told.log_level,
         keep_days=told.keep_days,
     )
+
+
+def _public(parser: argparse.ArgumentParser, url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.path not in ("", "/"):
+        parser.error(f"--public-url {url!r} is not https://HOST[:PORT]")
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _template(parser: argparse.ArgumentParser, path: str | None) -> Mapping[str, Any] | None:
@@ -119,6 +140,24 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         action="store_true",
         default=default("NO_LOGIN") in flag,
         help="everybody on this machine may do everything; on a loopback address only",
+    )
+    run.add_argument(
+        "--public-url",
+        action="append",
+        default=(default("PUBLIC_URL") or "").split(),
+        metavar="URL",
+        help="where people reach it; other hosts are refused, loopback apart; may come again",
+    )
+    run.add_argument(
+        "--trust-proxy",
+        action="append",
+        default=(default("TRUST_PROXY") or "").split(),
+        metavar="RANGE",
+        help="addresses of an authenticating proxy whose headers are believed; may come again",
+    )
+    run.add_argument("--proxy-user-header", default=default("PROXY_USER_HEADER", "X-Remote-User"))
+    run.add_argument(
+        "--proxy-group-header", default=default("PROXY_GROUP_HEADER", "X-Remote-Group")
     )
     run.add_argument(
         "--default-template",

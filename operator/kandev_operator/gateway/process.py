@@ -10,6 +10,7 @@ import datetime
 import logging
 import signal
 import socket
+import time
 from dataclasses import replace
 
 import uvicorn
@@ -21,16 +22,18 @@ from kandev_operator.gateway.actions.objects import GATEWAY_MANAGER
 from kandev_operator.gateway.app import House, build
 from kandev_operator.gateway.cache import Cache
 from kandev_operator.gateway.desk import Desk
-from kandev_operator.gateway.door import EveryRight, OpenDoor
+from kandev_operator.gateway.door import Door, EveryRight, OpenDoor
 from kandev_operator.gateway.following import Following
 from kandev_operator.gateway.hub import Hub
 from kandev_operator.gateway.keys import Keys
 from kandev_operator.gateway.lines import Lines
 from kandev_operator.gateway.options import Settings
-from kandev_operator.gateway.ports import HistoryUnavailable
+from kandev_operator.gateway.ports import HistoryUnavailable, Rights
 from kandev_operator.gateway.recorder.metrics import RecorderMetrics
 from kandev_operator.gateway.recorder.recorder import Recorder
 from kandev_operator.gateway.recorder.settings import Keeping, RecorderSettings
+from kandev_operator.gateway.rights.login import LoginDoor, Proxy
+from kandev_operator.gateway.rights.reviews import Reviews
 from kandev_operator.gateway.store.database import StoreUnavailable
 from kandev_operator.gateway.store.store import Store
 from kandev_operator.gateway.watch import Watch
@@ -74,7 +77,7 @@ async def serve(settings: Settings) -> None:
         recorder = Recorder(
             store, now, RecorderSettings(keeping=keeping), RecorderMetrics(registry)
         )
-        rights, door = EveryRight(), OpenDoor()
+        rights, door = _rights(settings, kube, keys)
         desk = Desk(kube, cache, lines, rights, recorder, Archive(store), now, settings.template)
         following = Following(cache, lines, recorder, settings.namespaces)
         hub = Hub(desk)
@@ -95,6 +98,15 @@ async def serve(settings: Settings) -> None:
             await serving
             for part in (*parts, ending):
                 part.cancel()
+
+
+def _rights(settings: Settings, kube: Kube, keys: Keys) -> tuple[Rights, Door]:
+    """The cluster's word on people; or everybody at home, where that was asked for."""
+    if not settings.login:
+        return EveryRight(), OpenDoor()
+    reviews = Reviews(kube, time.monotonic)
+    proxy = Proxy(settings.trusted_proxies, settings.user_header, settings.group_header)
+    return reviews, LoginDoor(reviews, keys.seal, frozenset(settings.public_urls), proxy)
 
 
 async def _list_first(watch: Watch, following: Following) -> None:

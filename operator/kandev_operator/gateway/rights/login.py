@@ -1,0 +1,229 @@
+"""The door with a lock: a token of the cluster, a cookie for it, or a proxy that vouches.
+
+Asked in this order: headers of an authenticating proxy, where the peer's address is one of the
+trusted ranges (ignored from anywhere else); a bearer token, for programs; the cookie that a login
+gave. Host and Origin are looked at first. Who is turned away gets 401 and no reason that would tell
+a guesser anything; a cluster that does not answer is 503, which is neither yes nor no.
+"""
+
+import base64
+import contextlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from kandev_operator.gateway.door import LOOPBACK
+from kandev_operator.gateway.ports import Person, RightsUnknown
+from kandev_operator.gateway.rights.buckets import Buckets, Rate
+from kandev_operator.gateway.rights.cookie import LONGEST_SECONDS, Seal
+from kandev_operator.gateway.rights.origins import SAFE_METHODS, Network, Origins, is_within
+from kandev_operator.gateway.rights.reviews import Reviews
+from kandev_operator.gateway.wire.envelope import ErrorCode
+
+COOKIE: Final = "kandev"
+SECURE_COOKIE: Final = "__Host-kandev"
+_ATTEMPTS: Final = Rate(burst=20, a_second=0.5)
+_LONGEST_TOKEN: Final = 16 * 1024
+_GROUPS_AT_MOST: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """An authenticating proxy in front of the gateway: from where it comes, and what it says."""
+
+    trusted: tuple[Network, ...] = ()
+    user_header: str = "X-Remote-User"
+    group_header: str = "X-Remote-Group"
+
+
+class LoginDoor:
+    """Who is who, by the cluster's word. `seal` gives the one in use; raises RightsUnknown."""
+
+    def __init__(
+        self,
+        reviews: Reviews,
+        seal: Callable[[], Seal],
+        public: frozenset[str],
+        proxy: Proxy,
+    ) -> None:
+        """`public`: the URLs under which people reach this gateway, such as https://kandev.dev."""
+        self._reviews = reviews
+        self._seal = seal
+        parts = [urlsplit(url) for url in public]
+        self._origins = Origins(frozenset(each.netloc.lower() for each in parts))
+        self._is_secure = any(each.scheme == "https" for each in parts)
+        self._proxy = proxy
+        self._attempts = Buckets(_ATTEMPTS)
+
+    # ---- every request ------------------------------------------------------------------------
+
+    async def person(self, connection: HTTPConnection) -> Person | Response:
+        """Who asks, or how they are turned away."""
+        if (refusal := self._refused(connection)) is not None:
+            return refusal
+        if (vouched := self._vouched(connection)) is not None:
+            return vouched
+        try:
+            scheme, _, token = connection.headers.get("authorization", "").partition(" ")
+            if scheme.lower() == "bearer":
+                found = await self._reviews.bearer(token.strip()) if token.strip() else None
+            else:
+                found = self._by_cookie(connection)
+        except RightsUnknown:
+            words = "nobody can say who you are now: the API server does not answer"
+            return _refusal(503, ErrorCode.UNREACHABLE, words)
+        return found or _refusal(401, ErrorCode.UNAUTHENTICATED, "log in first")
+
+    def _refused(self, connection: HTTPConnection) -> Response | None:
+        """A host that is not ours, or a page of somebody else's that speaks with a cookie."""
+        host = connection.headers.get("host", "")
+        at_home = (connection.url.hostname or "") in LOOPBACK
+        if not at_home and not self._origins.takes_host(host):
+            return _refusal(403, ErrorCode.FORBIDDEN, "this host is not served here")
+        is_socket = connection.scope["type"] == "websocket"
+        changes = is_socket or connection.scope.get("method") not in SAFE_METHODS
+        by_cookie = COOKIE in connection.cookies or SECURE_COOKIE in connection.cookies
+        origin = connection.headers.get("origin")
+        if changes and not self._origins.takes(origin, host, needed=by_cookie):
+            return _refusal(403, ErrorCode.FORBIDDEN, "this origin may not do that")
+        return None
+
+    def _vouched(self, connection: HTTPConnection) -> Person | None:
+        """Who a trusted proxy says it is."""
+        peer = connection.client.host if connection.client else None
+        if not is_within(peer, self._proxy.trusted):
+            return None
+        name = connection.headers.get(self._proxy.user_header, "")
+        if not name:
+            return None
+        groups = connection.headers.getlist(self._proxy.group_header)[:_GROUPS_AT_MOST]
+        return Person(name, groups=(*groups, "system:authenticated"))
+
+    def _by_cookie(self, connection: HTTPConnection) -> Person | None:
+        value = connection.cookies.get(self._cookie(connection))
+        return self._seal().open(value) if value else None
+
+    def _cookie(self, connection: HTTPConnection) -> str:
+        return SECURE_COOKIE if self._secure(connection) else COOKIE
+
+    def _secure(self, connection: HTTPConnection) -> bool:
+        """At home one may come without TLS; by a public name only as that name says."""
+        at_home = (connection.url.hostname or "") in LOOPBACK
+        return self._is_secure and not at_home
+
+    # ---- in and out ---------------------------------------------------------------------------
+
+    def routes(self) -> list[Route]:
+        """POST /login and /logout."""
+        return [
+            Route("/login", self._login, methods=["POST"]),
+            Route("/logout", self._logout, methods=["POST"]),
+        ]
+
+    async def _login(self, request: Request) -> Response:
+        """A token for a cookie: as a form (answered with a redirect) or as JSON."""
+        if (refusal := self._refused(request)) is not None:
+            return refusal
+        is_form = "json" not in request.headers.get("content-type", "")
+        token, place = await _asked(request, is_form=is_form)
+        peer = request.client.host if request.client else ""
+        if wait := self._attempts.take(peer, time.monotonic()):
+            body = {"retry_after_seconds": round(wait, 1)}
+            return _turned_away(is_form, place, "limited", 429, ErrorCode.RATE_LIMITED, body)
+        try:
+            person = await self._reviews.bearer(token) if token else None
+            seal = self._seal()
+        except RightsUnknown:
+            return _turned_away(is_form, place, "unknown", 503, ErrorCode.UNREACHABLE)
+        value = None
+        ends = _end_of(token)
+        if person is not None:
+            value = seal.close(person, ends)
+        if person is None or value is None:
+            return _turned_away(is_form, place, "refused", 401, ErrorCode.UNAUTHENTICATED)
+        answer: Response = JSONResponse({"username": person.username})
+        if is_form:
+            answer = RedirectResponse(place, 303)
+        answer.set_cookie(
+            self._cookie(request),
+            value,
+            max_age=max(0, int(min(ends - time.time(), LONGEST_SECONDS))),
+            path="/",
+            secure=self._secure(request),
+            httponly=True,
+            samesite="strict",
+        )
+        answer.headers["Cache-Control"] = "no-store"
+        return answer
+
+    async def _logout(self, request: Request) -> Response:
+        if (refusal := self._refused(request)) is not None:
+            return refusal
+        answer = RedirectResponse("/login", 303)
+        for name in (COOKIE, SECURE_COOKIE):
+            answer.delete_cookie(
+                name, path="/", secure=name == SECURE_COOKIE, httponly=True, samesite="strict"
+            )
+        return answer
+
+
+async def _asked(request: Request, *, is_form: bool) -> tuple[str, str]:
+    """The token, and where to go afterwards: a path of ours, or the list."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > 2 * _LONGEST_TOKEN:
+            return "", "/"
+    fields: dict[str, str] = {}
+    with contextlib.suppress(ValueError):
+        if is_form:
+            found = parse_qs(body.decode(), max_num_fields=10)
+            fields = {key: values[0] for key, values in found.items()}
+        else:
+            told = json.loads(body)
+            if isinstance(told, dict):
+                fields = {key: text for key, text in told.items() if isinstance(text, str)}
+    place = fields.get("next", "/")
+    ours = place.startswith("/") and place[1:2] not in ("/", "\\") and place.isprintable()
+    return fields.get("token", "").strip()[:_LONGEST_TOKEN], place if ours else "/"
+
+
+def _turned_away(
+    is_form: bool,
+    place: str,
+    why: str,
+    status: int,
+    code: ErrorCode,
+    details: dict[str, float] | None = None,
+) -> Response:
+    if is_form:
+        return RedirectResponse(f"/login?{urlencode({'why': why, 'next': place})}", 303)
+    return _refusal(status, code, f"not logged in: {why}", details)
+
+
+def _refusal(
+    status: int, code: ErrorCode, message: str, details: dict[str, float] | None = None
+) -> Response:
+    body = {"code": code.value, "message": message, "details": details or {}}
+    return JSONResponse(body, status, headers={"Cache-Control": "no-store"})
+
+
+def _end_of(token: str) -> float:
+    """When a token that the cluster knows ends by its own word, in seconds since the epoch."""
+    latest = time.time() + LONGEST_SECONDS
+    parts = token.split(".")
+    if len(parts) != 3:
+        return latest
+    with contextlib.suppress(ValueError):
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        ends = claims.get("exp") if isinstance(claims, dict) else None
+        if isinstance(ends, int | float):
+            return min(latest, float(ends))
+    return latest
