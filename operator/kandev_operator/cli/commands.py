@@ -184,6 +184,14 @@ class Jwks:
     """Print the public keys."""
 
 
+@dataclass(frozen=True, slots=True)
+class Export:
+    """Write a namespace's objects as a backup."""
+
+    secrets: bool = False
+    """Also the Secrets and ConfigMaps that they name."""
+
+
 OfFiles = FilesLs | FilesGet | FilesPut
 OfGit = GitStatus | GitDiff | GitLog
 Command = (
@@ -200,4 +208,5 @@ Command = (
     | OfGit
     | Why
     | Jwks
+    | Export
 )

@@ -125,7 +125,7 @@ def _command(adding: Any, name: str, make: type, about: str, *examples: str) -> 
     )
     parser.set_defaults(make=make, usage=parser)
     _cluster_options(parser)
-    if make is not commands.Jwks:
+    if make not in (commands.Jwks, commands.Export):
         parser.add_argument("session", type=_session, metavar="SESSION", help="name of the session")
     return parser
 
@@ -254,6 +254,19 @@ def _explaining(adding: Any) -> None:
         "print the public keys that an agentctl on a machine of your own checks tokens with",
         "jwks > jwks.json",
         "jwks --operator-namespace kandev-system",
+    )
+    export = _command(
+        adding,
+        "export",
+        commands.Export,
+        "write the namespace's objects as YAML, ready to be applied where they are gone",
+        "export -n team > backup.yaml",
+        "export -n team --secrets > backup.yaml",
+    )
+    export.add_argument(
+        "--secrets",
+        action="store_true",
+        help="with the Secrets and ConfigMaps that they name; keep the file as you keep these",
     )
 
 

@@ -11,6 +11,7 @@ import aiohttp
 
 from kandev_operator.cli import (
     commands,
+    exporting,
     files,
     git,
     keys,
@@ -85,5 +86,7 @@ async def carry_out(desk: Desk, command: Command) -> int:
             return await why.why(desk, command)
         case commands.Jwks():
             return await keys.jwks(desk)
+        case commands.Export():
+            return await exporting.export(desk, command)
         case _:
             assert_never(command)

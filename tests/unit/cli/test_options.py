@@ -54,6 +54,8 @@ EVERY = [
     (["why", "tasksession/demo"], commands.Why("demo")),
     (["why", "ts/demo.v2"], commands.Why("demo.v2")),
     (["jwks"], commands.Jwks()),
+    (["export"], commands.Export()),
+    (["export", "--secrets"], commands.Export(secrets=True)),
 ]
 
 
@@ -125,6 +127,7 @@ WRONG = [
     ["logs", "demo", "--foll"],
     ["allow", "demo"],
     ["jwks", "demo"],
+    ["export", "demo"],
 ]
 
 
