@@ -6,6 +6,7 @@ The API server's own records say who wrote what: managed fields, generations, th
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -86,6 +87,19 @@ async def test_git_and_the_operator_never_write_the_same_field(
         name = body["metadata"]["name"]
         assert found["metadata"]["generation"] == 1 + edits.get(name, 0), found
         assert_spec_is_gits(body, found, tool)
+
+
+def test_nothing_empty_belongs_into_git(place: Namespace) -> None:
+    """The API server does not store it, and takes it for news at each apply."""
+    versions = []
+    for annotations in ({}, {}, None, None):
+        body = task()
+        body["metadata"] |= {} if annotations is None else {"annotations": annotations}
+        place.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(body))
+        versions.append(place.get("task", body["metadata"]["name"])["metadata"]["resourceVersion"])
+        time.sleep(1.1)  # owners are noted by the second
+    assert versions[0] != versions[1], "news, though nothing changed"
+    assert versions[2] == versions[3]
 
 
 async def nothing_is_written(cluster: ControlPlane, place: Namespace, git: Repository) -> None:

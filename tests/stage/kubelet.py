@@ -214,7 +214,8 @@ class Kubelet(Volumes):
         folder.mkdir(parents=True, exist_ok=True)
         return Pod(
             body,
-            f"{self._net}.{self._number % 250 + 1}",
+            # One that an API server brought back from the past has its address already.
+            (body.get("status") or {}).get("podIP") or f"{self._net}.{self._number % 250 + 1}",
             folder,
             [Container(each) for each in spec.get("initContainers") or ()],
             [Container(each) for each in spec["containers"]],
