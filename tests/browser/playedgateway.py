@@ -15,9 +15,7 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -32,12 +30,6 @@ from kandev_operator.gateway.wire.requests import MessageList
 from kandev_operator.gateway.wire.views import ProfileView, SessionView, TaskView
 
 AT = "2026-12-01T10:00:00Z"
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; "
-    "img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; "
-    "form-action 'self'; frame-ancestors 'none'"
-)
-
 Answer = dict[str, Any] | Wire
 Answerer = Callable[[dict[str, Any]], Answer]
 
@@ -120,7 +112,12 @@ class PlayedGateway:
 
     async def start(self) -> None:
         config = uvicorn.Config(
-            self._app(), host="127.0.0.1", port=self.port, log_level="error", ws="websockets-sansio"
+            self._app(),
+            host="127.0.0.1",
+            port=self.port,
+            log_level="error",
+            ws="websockets-sansio",
+            lifespan="off",
         )
         self._server = uvicorn.Server(config)
         self._server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
@@ -203,10 +200,16 @@ class PlayedGateway:
     # ---- the server -----------------------------------------------------------------------
 
     def _app(self) -> Starlette:
-        routes = [WebSocketRoute("/ws", self._socket), *page_routes(self)]
-        return Starlette(routes=routes, middleware=[Middleware(_Guard, gateway=self)])
+        pages = page_routes(self, self._identify)
+        return Starlette(routes=[WebSocketRoute("/ws", self._socket), *pages])
+
+    async def _identify(self, _: HTTPConnection) -> Person | Response:
+        return self.person if self.person is not None else Response(status_code=401)
 
     async def _socket(self, socket: WebSocket) -> None:
+        if self.person is None:
+            await socket.send_denial_response(Response(status_code=401))
+            return
         await socket.accept()
         self._sockets.add(socket)
         try:
@@ -312,22 +315,6 @@ def shell_output(data: bytes, cursor: int, uid: str = "s-1") -> dict[str, Any]:
 async def played() -> AsyncIterator[PlayedGateway]:
     async with PlayedGateway() as gateway:
         yield gateway
-
-
-class _Guard(BaseHTTPMiddleware):
-    """Says who asks, and gives each page the policy that the product gives it."""
-
-    def __init__(self, app: Any, gateway: PlayedGateway) -> None:
-        super().__init__(app)
-        self._gateway = gateway
-
-    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
-        nonce = base64.b64encode(str(len(self._gateway.asked)).encode() + b"nonce").decode()
-        request.state.person = self._gateway.person
-        request.state.csp_nonce = nonce
-        response = await call_next(request)
-        response.headers["Content-Security-Policy"] = POLICY.format(nonce=nonce)
-        return response
 
 
 def _frame(frame_id: str, kind: str, action: str, payload: Answer) -> str:

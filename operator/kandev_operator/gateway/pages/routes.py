@@ -1,23 +1,23 @@
 """The addresses that people open: the list, a session, the login, and the files of the page.
 
-Who asks was found out before (`request.state.person`); nobody is sent to the login. A session that
+Who asks says the door that is given; whoever it does not know is sent to the login. A session that
 may not be read answers as one that does not exist. A page without JavaScript can be read; what
 changes anything goes over the socket, or is the login's own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from kandev_operator.contract.wire import Wire
-from kandev_operator.gateway.pages import built
+from kandev_operator.gateway.pages import built, policy
 from kandev_operator.gateway.pages.rendering import Renderer
 from kandev_operator.gateway.pages.shown import Shown
 from kandev_operator.gateway.ports import HistoryUnavailable, Person, RightsUnknown
@@ -32,9 +32,13 @@ _REFUSALS: Final = {
 }
 
 
-def page_routes(shown: Shown) -> list[BaseRoute]:
+Identify = Callable[[HTTPConnection], Awaitable[Person | Response]]
+"""Who asks, or how they are turned away: 401 for somebody who is not logged in."""
+
+
+def page_routes(shown: Shown, identify: Identify) -> list[BaseRoute]:
     """Everything that a browser opens. Raises built.NotBuilt where the page was not built."""
-    pages = Pages(shown, Renderer(built.load()))
+    pages = Pages(shown, identify, Renderer(built.load()))
     return [
         Route("/", pages.tasks, methods=["GET"]),
         Route("/login", pages.login, methods=["GET"]),
@@ -46,35 +50,36 @@ def page_routes(shown: Shown) -> list[BaseRoute]:
 class Pages:
     """The handlers, with what they share."""
 
-    def __init__(self, shown: Shown, renderer: Renderer) -> None:
+    def __init__(self, shown: Shown, identify: Identify, renderer: Renderer) -> None:
         self._shown = shown
+        self._identify = identify
         self._renderer = renderer
 
     async def tasks(self, request: Request) -> Response:
-        person = _person(request)
-        if person is None:
-            return _to_login(request)
+        person = await self._identify(request)
+        if isinstance(person, Response):
+            return _to_login(request) if person.status_code == 401 else person
         try:
             tasks, sessions = await self._shown.tasks(person)
         except RightsUnknown:
             tasks, sessions = (), ()
         tasks = tuple(sorted(tasks, key=lambda each: each.created_at, reverse=True))
         data = {"tasks": _plain(tasks), "sessions": _plain(sessions), "person": person.username}
-        return self._page(request, "list.html", data, tasks=tasks, sessions=sessions)
+        return self._page("list.html", data, tasks=tasks, sessions=sessions)
 
     async def session(self, request: Request) -> Response:
-        person = _person(request)
-        if person is None:
-            return _to_login(request)
+        person = await self._identify(request)
+        if isinstance(person, Response):
+            return _to_login(request) if person.status_code == 401 else person
         uid = request.path_params["uid"]
         try:
             view = await self._shown.session(person, uid)
         except RightsUnknown:
             # Nothing is known of the caller's rights: the live page asks again.
             nothing = {"person": person.username}
-            return self._page(request, "list.html", nothing, status=503, tasks=(), sessions=())
+            return self._page("list.html", nothing, status=503, tasks=(), sessions=())
         if view is None:
-            return self._page(request, "missing.html", {}, status=404)
+            return self._page("missing.html", {}, status=404)
         try:
             page = await self._shown.newest(uid, PAGE_SIZE)
         except HistoryUnavailable:
@@ -84,24 +89,23 @@ class Pages:
             "page": page.model_dump(mode="json") if page is not None else None,
             "person": person.username,
         }
-        return self._page(request, "session.html", data, view=view, page=page)
+        return self._page("session.html", data, view=view, page=page)
 
     async def login(self, request: Request) -> Response:
         refused = _REFUSALS.get(request.query_params.get("why", ""), "")
         place = own_path(request.query_params.get("next", "/"))
-        return self._page(request, "login.html", {}, refused=refused, next=place)
+        return self._page("login.html", {}, refused=refused, next=place)
 
     def _page(
         self,
-        request: Request,
         template: str,
         data: dict[str, Any],
         status: int = 200,
         **shown: Any,
     ) -> Response:
-        nonce = getattr(request.state, "csp_nonce", "")
+        nonce = policy.fresh_nonce()
         html = self._renderer.render(template, nonce, data, **shown)
-        return HTMLResponse(html, status, headers={"Cache-Control": "no-store"})
+        return HTMLResponse(html, status, headers=policy.headers(nonce))
 
 
 class Assets(StaticFiles):
@@ -116,6 +120,7 @@ class Assets(StaticFiles):
             response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = _FOREVER
         response.headers["Vary"] = "Accept-Encoding"
+        response.headers["X-Content-Type-Options"] = "nosniff"
         return response
 
     async def _packed(self, path: str, scope: Scope) -> Response | None:
@@ -139,11 +144,6 @@ def _type_of(path: str) -> str:
     ending = path.rpartition(".")[2]
     kinds = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
     return f"{kinds.get(ending, 'application/json')}; charset=utf-8"
-
-
-def _person(request: Request) -> Person | None:
-    found = getattr(request.state, "person", None)
-    return found if isinstance(found, Person) else None
 
 
 def _to_login(request: Request) -> Response:

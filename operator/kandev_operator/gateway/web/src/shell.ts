@@ -14,6 +14,9 @@ interface Attached {
   readonly end?: number | null;
 }
 
+/** The line to agentctl broke, not the shell: come again with the cursor that is had. */
+const AGAIN_MS = 1_000;
+
 export interface Screen {
   write(bytes: Uint8Array, drawn: () => void): void;
   note(words: string): void;
@@ -35,6 +38,7 @@ export class Shell {
   private drawn = 0;
   private early: ShellOutput[] = [];
   private ends: (() => void)[] = [];
+  private again: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     private readonly line: Connection,
@@ -55,11 +59,13 @@ export class Shell {
 
   stop(): void {
     for (const end of this.ends) end();
+    clearTimeout(this.again);
     const shell = this.attached?.shell_id;
     if (shell) this.line.tell("shell.unsubscribe", { session_id: this.session, shell_id: shell });
   }
 
   async attach(): Promise<void> {
+    clearTimeout(this.again);
     const { cols, rows } = this.screen;
     const known = this.attached;
     const from = known && {
@@ -149,6 +155,11 @@ export class Shell {
 
   private exit(told: ShellExit): void {
     if (told.shell_id !== this.attached?.shell_id) return;
+    if (told.reason === "lost") {
+      this.state.value = "opening";
+      this.again = setTimeout(() => void this.attach(), AGAIN_MS);
+      return;
+    }
     const how = told.signal ?? (told.code === null ? told.reason : `exit code ${told.code}`);
     this.screen.note(`The shell has ended: ${how}`);
     this.state.value = "ended";

@@ -35,6 +35,7 @@ function CreateForm({ line, tasks, profiles, task, onDone, onClose }: Props): VN
   const [ids, setIds] = useState(() => ({ task: freshId(), session: freshId() }));
   const [busy, setBusy] = useState(false);
   const [trouble, setTrouble] = useState("");
+  const [free, setFree] = useState<readonly string[]>([]);
   const namespace = chosen === NEW ? null : chosen.slice(0, chosen.indexOf("/"));
   const offered = profiles.filter((each) => namespace === null || each.namespace === namespace);
   const submit = async (event: SubmitEvent) => {
@@ -46,6 +47,8 @@ function CreateForm({ line, tasks, profiles, task, onDone, onClose }: Props): VN
       onDone(await create(line, form, chosen, ids));
     } catch (why) {
       setTrouble(why instanceof Refused ? why.message : String(why));
+      const named = why instanceof Refused ? why.details["free_executors"] : undefined;
+      if (Array.isArray(named)) setFree(named.map(String));
       // An answer that said no made nothing; no answer may have made it.
       if (why instanceof Refused && why.code !== "connection_lost") {
         setIds({ task: ids.task, session: freshId() });
@@ -92,8 +95,22 @@ function CreateForm({ line, tasks, profiles, task, onDone, onClose }: Props): VN
           <option value="Never">do not resume</option>
         </select>
       </label>
+      <label>
+        Executor (empty: what this gateway makes for a session)
+        <input name="executor" list="executors" maxLength={63} autocomplete="off" />
+        <datalist id="executors">
+          {free.map((each) => (
+            <option value={each} />
+          ))}
+        </datalist>
+      </label>
       {offered.length === 0 && <p role="alert">There is no agent profile that you may use here.</p>}
-      {trouble !== "" && <p role="alert">{trouble}</p>}
+      {trouble !== "" && (
+        <p role="alert">
+          {trouble}
+          {free.length > 0 && ` Free: ${free.join(", ")}.`}
+        </p>
+      )}
       <div class="offers">
         <button type="button" onClick={onClose}>Close</button>
         <button type="submit" class="primary" disabled={busy || offered.length === 0}>
@@ -113,12 +130,14 @@ async function create(
   const [namespace, profile] = split(String(form.get("profile") ?? ""));
   const task = chosen === NEW ? await makeTask(line, form, namespace, ids.task) : split(chosen)[1];
   const prompt = String(form.get("prompt") ?? "").trim();
+  const executor = String(form.get("executor") ?? "").trim();
   return line.request<SessionView>("session.create", {
     request_id: ids.session,
     namespace,
     task_name: task,
     agent_profile_name: profile,
     prompt: prompt === "" ? null : prompt,
+    executor_name: executor === "" ? null : executor,
     resume_policy: String(form.get("policy") ?? "Auto"),
   });
 }

@@ -13,6 +13,8 @@ interface Content {
   readonly size: number;
   readonly encoding: "utf-8" | "base64";
   readonly content: string;
+  /** Large files come in part, and are not edited here. */
+  readonly complete?: boolean;
 }
 
 const told = (why: unknown) => (why instanceof Refused ? why.message : String(why));
@@ -158,7 +160,7 @@ function File({ session, path }: { session: Session; path: string }): VNode {
           <button type="button" class="small" onClick={() => void read()}>
             Read again
           </button>
-          {file?.encoding === "utf-8" && text === null && (
+          {file?.encoding === "utf-8" && file.complete !== false && text === null && (
             <button type="button" class="small" onClick={() => (setText(file.content), setSaved(""))}>
               Edit
             </button>
@@ -185,9 +187,13 @@ function View({ file }: { file: Content }): VNode {
   if (file.encoding === "base64") {
     return <p class="quiet">This file is not text. It has {file.size} bytes.</p>;
   }
+  const part = file.complete === false;
   return (
+    <>
+    {part && <p class="quiet">Only the beginning of {file.size} bytes is shown.</p>}
     <pre class="content" tabIndex={0} role="region" aria-label={`Content of ${file.path}`}>
       {file.content}
     </pre>
+    </>
   );
 }
