@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import uvicorn
 from prometheus_client import CollectorRegistry
+from starlette.routing import BaseRoute
 
 from kandev_operator.clients.agentctl_line import open_session
 from kandev_operator.clients.kube import Kube
@@ -28,6 +29,9 @@ from kandev_operator.gateway.hub import Hub
 from kandev_operator.gateway.keys import Keys
 from kandev_operator.gateway.lines import Lines
 from kandev_operator.gateway.options import Settings
+from kandev_operator.gateway.pages.built import NotBuilt
+from kandev_operator.gateway.pages.routes import page_routes
+from kandev_operator.gateway.pageviews import PageViews
 from kandev_operator.gateway.ports import HistoryUnavailable, Rights
 from kandev_operator.gateway.recorder.metrics import RecorderMetrics
 from kandev_operator.gateway.recorder.recorder import Recorder
@@ -87,7 +91,7 @@ async def serve(settings: Settings) -> None:
             seen = [] if watch.complete.is_set() else ["the cluster was not listed yet"]
             return seen + ([keys.problem] if keys.problem else [])
 
-        house = House(desk, hub, door, registry, problems)
+        house = House(desk, hub, door, registry, problems, _pages(desk, door))
         server = _Server(_config(build(house)))
         async with asyncio.TaskGroup() as group:
             parts = [group.create_task(each) for each in (watch.run(), recorder.run(), keys.run())]
@@ -107,6 +111,15 @@ def _rights(settings: Settings, kube: Kube, keys: Keys) -> tuple[Rights, Door]:
     reviews = Reviews(kube, time.monotonic)
     proxy = Proxy(settings.trusted_proxies, settings.user_header, settings.group_header)
     return reviews, LoginDoor(reviews, keys.seal, frozenset(settings.public_urls), proxy)
+
+
+def _pages(desk: Desk, door: Door) -> list[BaseRoute]:
+    """A gateway without its page still serves programs."""
+    try:
+        return page_routes(PageViews(desk), door.person)
+    except NotBuilt as error:
+        _log.warning("no page is served: %s", error)
+        return []
 
 
 async def _list_first(watch: Watch, following: Following) -> None:

@@ -55,7 +55,7 @@ export function decide(view: SessionView, chosenAuto: boolean): Decision {
 /** The executor is ready: what about the agent? */
 function agentOf(view: SessionView, chosenAuto: boolean, panels: boolean): Decision {
   if (view.operating_mode === "WorkspaceOnly") return { panels, ...QUIET };
-  if (view.operating_mode === "Suspended") return banner(panels, "info", rest(view), ["resume"]);
+  if (isSuspended(view)) return banner(panels, "info", rest(view), ["resume"]);
   if (view.state === "STARTING") return { ...QUIET, panels, waiting: "The agent is starting." };
   if (view.is_agent_running !== false) return { panels, ...QUIET };
   const word = view.resume_reason ?? "";
@@ -88,7 +88,7 @@ function hasFailed(word: string): boolean {
 
 /** No executor was chosen yet, or it was given back. */
 function withoutExecutor(view: SessionView): Decision {
-  if (view.operating_mode === "Suspended") return banner(false, "info", rest(view), ["resume"]);
+  if (isSuspended(view)) return banner(false, "info", rest(view), ["resume"]);
   if (view.state === "ERROR") return banner(false, "error", reason(view, "It failed."), ["retry"]);
   if (view.state === "CREATED" || view.state === "STARTING") {
     return { ...QUIET, panels: false, waiting: "Waiting for a place to run." };
@@ -96,8 +96,20 @@ function withoutExecutor(view: SessionView): Decision {
   return { panels: false, ...QUIET };
 }
 
+/** By a person, or by itself (idle, or for too long). */
+export function isSuspended(view: SessionView): boolean {
+  return view.operating_mode === "Suspended" || Boolean(view.suspended);
+}
+
+const RESTS: Record<string, string> = {
+  IdleTimeout: "This session was idle and is suspended. Its files are kept.",
+  Expired: "This session has run for as long as it may and is suspended. Its files are kept.",
+};
+
 function rest(view: SessionView): string {
-  if (view.operating_mode === "Suspended") return "This session is suspended. Its files are kept.";
+  if (isSuspended(view)) {
+    return RESTS[view.suspended ?? ""] ?? "This session is suspended. Its files are kept.";
+  }
   return reason(view, "The executor is stopped. Its files are kept.");
 }
 

@@ -289,6 +289,11 @@ export interface SessionCreate {
   resume_policy?: "Auto" | "OnRequest" | "Never";
 }
 
+export interface SessionGone {
+  session_id: string;
+  task_id: string;
+}
+
 export interface SessionView {
   session_id: string;
   task_id: string;
@@ -311,6 +316,8 @@ export interface SessionView {
   error_message?: string | null;
   worktree_path?: string | null;
   worktree_branch?: string | null;
+  suspended?: string | null;
+  finished?: boolean;
   attempt?: number | null;
   next_attempt_at?: string | null;
   turn_prompt_id?: string | null;

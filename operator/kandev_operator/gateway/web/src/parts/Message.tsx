@@ -13,7 +13,7 @@ export const Entry = memo(function Entry({ item }: { item: Item }): VNode {
   if (isHole(item)) return <Gap from={item.from} to={item.to} />;
   const author = AUTHORS[item.author] ?? item.author;
   return (
-    <article class={`message ${item.author} ${item.kind}`} aria-label={`${author}, ${item.kind}`}>
+    <article class={`message by-${item.author} of-${item.kind}`} aria-label={`${author}, ${item.kind}`}>
       <header>
         <span class="author">{author}</span>
         {item.at !== "" && <time dateTime={item.at}>{clock(item.at)}</time>}
