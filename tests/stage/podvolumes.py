@@ -4,11 +4,14 @@ import contextlib
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 from kandev_operator.core.pods import layout
 from stage.podparts import Body, Container, Hand, Pod, decoded
 
+RENEWED_AFTER = 3.0
+"""Seconds until a node looks whether a mounted object has changed: a real one takes a minute."""
 OURS = (str(Path(__file__).resolve().parents[2]), sys.prefix)
 """This checkout, and the interpreter with all that is installed in it."""
 
@@ -69,10 +72,20 @@ class Volumes:
                 ("secret", "secretName", "secrets"),
             ):
                 name = (volume.get(kind) or {}).get(key)
-                if name and not any(place.iterdir()) and not self._fill(place, plural, name):
+                if not name:
+                    continue
+                if any(place.iterdir()):
+                    self._renew(place, plural, name)
+                elif not self._fill(place, plural, name):
                     self._event(pod, f'{plural} "{name}" not found')
                     return False
         return True
+
+    def _renew(self, place: Path, plural: str, name: str) -> None:
+        """What is mounted follows its object, after a while."""
+        mark = place / f".{name}.looked-at"
+        if not mark.exists() or time.time() - mark.stat().st_mtime > RENEWED_AFTER:
+            self._fill(place, plural, name)
 
     def _fill(self, place: Path, plural: str, name: str) -> bool:
         try:
@@ -81,7 +94,10 @@ class Volumes:
             return False
         for key, value in (found.get("data") or {}).items():
             data = value.encode() if plural == "configmaps" else decoded(value)
-            (place / key).write_bytes(data)
+            part = place / f".{key}.part"
+            part.write_bytes(data)
+            part.replace(place / key)
+        (place / f".{name}.looked-at").touch()
         return True
 
     def _environment(self, pod: Pod, container: Container) -> dict[str, str]:

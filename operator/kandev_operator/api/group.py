@@ -45,6 +45,8 @@ LABEL_EXECUTOR_UID: Final = f"{GROUP}/executor-uid"
 ANNOTATION_RESUME_REQUESTED: Final = f"{GROUP}/resume-requested"
 ANNOTATION_FRESH_START_REQUESTED: Final = f"{GROUP}/fresh-start-requested"
 ANNOTATION_CONFIRMED_DEAD: Final = f"{GROUP}/confirmed-dead"
+ANNOTATION_ROTATE_REQUESTED: Final = f"{GROUP}/rotate-requested"
+"""On the Secret with the operator's signing key."""
 
 # On the pods that the operator makes: which agentctl is meant, and a hash of what the pod was made
 # from, which tells whether a newer template would make another one.

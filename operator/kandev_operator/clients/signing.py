@@ -6,7 +6,7 @@ but unusable is never overwritten: tokens in use were signed with something. The
 in a ConfigMap of each namespace that executors mount it from, and is put right when it differs.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kandev_operator.clients import resources
@@ -51,6 +51,21 @@ async def restore_signing_key(kube: Kube, namespace: str, key: SigningKey) -> bo
             return False
         return True
     return False
+
+
+async def store_signing_key(
+    kube: Kube,
+    namespace: str,
+    secret: dict[str, Any],
+    key: SigningKey,
+    annotations: Mapping[str, str],
+) -> None:
+    """Put a key into the Secret that was read, with these annotations. Raises Conflict where
+    somebody wrote in between."""
+    meta = secret["metadata"]
+    meta = {**meta, "annotations": {**(meta.get("annotations") or {}), **annotations}}
+    body = {**secret, "metadata": meta, "data": key.to_secret_data()}
+    await kube.replace(resources.SECRETS, namespace, SECRET_NAME, body)
 
 
 async def publish_jwks(

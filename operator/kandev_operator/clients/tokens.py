@@ -1,8 +1,9 @@
 """Who we are to an agentctl: signing keys, the public keys it checks by, and tokens.
 
 A `SigningKey` is an Ed25519 key with the scopes it may grant; its `kid` is a prefix of the RFC
-7638 thumbprint, so equal keys have equal names everywhere. While keys are rotated, the one before
-is `retired`: it signs nothing any more, and `jwks`, which agentctl reads, still lists it. A
+7638 thumbprint, so equal keys have equal names everywhere. While keys are rotated, one beside it is
+`retired` (the next one before its time, then the one before): it signs nothing, and `jwks`, which
+agentctl reads, lists it. A
 `Minter` signs short-lived tokens and hands the same one out again for half its life, because
 signing costs more than the rest of a call does.
 
@@ -13,7 +14,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 import jwt
@@ -77,6 +78,11 @@ class SigningKey:
             data[SECRET_RETIRED_KEY] = self.retired[0].to_secret_data()[SECRET_KEY]
         return data
 
+    def beside(self, other: "SigningKey | None") -> "SigningKey":
+        """This key, with that one listed beside it, and no further one."""
+        bare = (replace(other, retired=()),) if other is not None else ()
+        return replace(self, retired=bare)
+
     def jwk(self) -> dict[str, Any]:
         """The public half, as agentctl reads it."""
         return {
@@ -117,9 +123,19 @@ class Minter:
         self._cache: dict[tuple[object, ...], tuple[float, str]] = {}
 
     @property
+    def key(self) -> SigningKey:
+        """What signs."""
+        return self._key
+
+    @property
     def kid(self) -> str:
         """Which key signs."""
         return self._key.kid
+
+    def use(self, key: SigningKey) -> None:
+        """Sign with this one from now on; tokens that were handed out are good until their end."""
+        self._key = key
+        self._cache.clear()
 
     def mint(
         self,

@@ -13,7 +13,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from kandev_operator.api import group
@@ -24,13 +24,14 @@ from kandev_operator.clients.docker import DockerEngine
 from kandev_operator.clients.errors import ClientError
 from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.local import LocalHost
-from kandev_operator.clients.signing import load_or_create_signing_key, restore_signing_key
+from kandev_operator.clients.signing import load_or_create_signing_key
 from kandev_operator.clients.tokens import Minter, SigningKey
 from kandev_operator.controller import census, routes, schema
 from kandev_operator.controller.cache import Body, Cache, Change
 from kandev_operator.controller.callers import Callers
 from kandev_operator.controller.events import EventPoster
 from kandev_operator.controller.graves import Graves
+from kandev_operator.controller.keyring import Keyring
 from kandev_operator.controller.logs import EdgeLog
 from kandev_operator.controller.lookups import Lookups
 from kandev_operator.controller.metrics import Levels, Metrics
@@ -54,7 +55,6 @@ _RETRY_SECONDS: Final = 2.0
 _STOP_SECONDS: Final = 10.0
 _TAKE_UP_SECONDS: Final = 0.5
 _STUCK_SECONDS: Final = 120.0
-_KEY_SECONDS: Final = 60.0
 _UNCHECKED: Final = "the served schema was not checked yet"
 
 
@@ -170,7 +170,14 @@ class Operator:
             lookups=Lookups(kube, time.monotonic),
             graves=Graves(),
             callers=callers,
-            key=key,
+            keyring=Keyring(
+                kube,
+                settings.key_namespace,
+                minter,
+                settle=timedelta(seconds=settings.key_settle_seconds),
+                clock=utc_now,
+                edges=self.edges,
+            ),
             minter=minter,
             local=LocalHost(settings.local_executors),
             docker=self._docker,
@@ -197,7 +204,9 @@ class Operator:
                 tasks.create_task(wiring.prober.run(), name="prober"),
                 tasks.create_task(wiring.events.run(), name="events"),
                 tasks.create_task(self._take_up(), name="take-up"),
-                tasks.create_task(self._keep_key(), name="key"),
+                tasks.create_task(
+                    wiring.keyring.run(wiring.lease.valid, self._new_keys), name="key"
+                ),
                 tasks.create_task(self._rights.run(), name="rights"),
             ]
             if wiring.pulls is not None:
@@ -256,20 +265,12 @@ class Operator:
                 wiring.queue.add(self._postponed.pop())
             await asyncio.sleep(_TAKE_UP_SECONDS)
 
-    async def _keep_key(self) -> None:
-        """A signing key that somebody deleted is made again: everybody else reads it there."""
+    def _new_keys(self) -> None:
+        """Executors' passes hand out what their agentctls check tokens by."""
         wiring = self._wiring
         assert wiring is not None
-        namespace = self._settings.key_namespace
-        while True:
-            await asyncio.sleep(_KEY_SECONDS)
-            if not wiring.lease.valid():
-                continue
-            try:
-                if await restore_signing_key(wiring.kube, namespace, wiring.key):
-                    log.warning("the signing key's Secret was gone and is there again")
-            except (ClientError, TimeoutError) as error:
-                self.edges.log("operator", "key", logging.WARNING, f"signing key: {error}"[:300])
+        for place in wiring.cache.places(group.EXECUTOR):
+            wiring.queue.add(Key(*place), low=True)
 
     def _seen(self, type_: str, kind: str, body: Body) -> None:
         """A watch event, in the operator's loop."""

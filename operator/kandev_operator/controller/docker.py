@@ -184,7 +184,7 @@ class DockerHands:
 
     def __init__(self, wiring: Wiring) -> None:
         self._w = wiring
-        self._has_keys: set[str] = set()
+        self._has_keys: dict[str, bytes] = {}
 
     @property
     def _engine(self) -> DockerEngine:
@@ -227,7 +227,7 @@ class DockerHands:
     async def remove(self, action: todo.RemoveContainer) -> None:
         """End it gently, and remove it."""
         await self._engine.remove_container(action.container_id, STOP_SECONDS)
-        self._has_keys.discard(action.container_id)
+        self._has_keys.pop(action.container_id, None)
 
     async def remove_volume(self, action: todo.RemoveVolume) -> None:
         """Remove it, unless somebody has put it to a use of their own."""
@@ -237,13 +237,16 @@ class DockerHands:
     async def hand_out_keys(self, executor: Executor) -> None:
         """Let a container of ours know the keys that its callers sign with now."""
         container = executor.status.container_id
-        if container is None or container in self._has_keys or not executor.spec.is_made_at_bind:
+        if container is None or not executor.spec.is_made_at_bind:
             return
-        keys = {layout.JWKS: self._keys()}
+        text = self._keys()
+        if self._has_keys.get(container) == text:
+            return
+        keys = {layout.JWKS: text}
         user = self._w.settings.platform.user
         with contextlib.suppress(ClientError, ValueError):
             await self._engine.put(container, clients.archive((), keys, user))
-            self._has_keys.add(container)
+            self._has_keys[container] = text
 
     def _keys(self) -> bytes:
         return jwks_text([self._w.key]).encode()

@@ -279,6 +279,14 @@ OPTIONS: Final = (
         "0.0.0.0:8080",
     ),
     Option("--workers", _whole(1), "how many objects are worked on at once", "N", 16),
+    Option(
+        "--key-settle-seconds",
+        _seconds,
+        "how long a new signing key is listed before it signs: longer than every agentctl takes to "
+        "read the list again",
+        "SECONDS",
+        180.0,
+    ),
     Option("--sweep-seconds", _seconds, "how often everything is listed again", "SECONDS", 300.0),
     Option(
         "--probe-seconds",

@@ -131,7 +131,7 @@ class PodHands:
 
     def __init__(self, wiring: Wiring) -> None:
         self._w = wiring
-        self._has_keys: set[str] = set()
+        self._has_keys: dict[str, str] = {}
 
     async def create_pod(self, namespace: str, action: todo.CreatePod) -> None:
         """Make it; the very same pod that is there already is as good."""
@@ -168,11 +168,12 @@ class PodHands:
 
     async def hand_out_keys(self, namespace: str) -> None:
         """Let the agentctls of a namespace know the keys that their callers sign with now."""
-        if namespace not in self._has_keys:
+        if self._has_keys.get(namespace) != jwks_text([self._w.key]):
             await self._see_to_keys(namespace)
 
     async def _see_to_keys(self, namespace: str) -> None:
-        wanted = {layout.KEYS_FILE: jwks_text([self._w.key])}
+        text = jwks_text([self._w.key])
+        wanted = {layout.KEYS_FILE: text}
         name = layout.KEYS_CONFIG_MAP
         labels = {"app.kubernetes.io/managed-by": "kandev-operator"}
         try:
@@ -186,7 +187,7 @@ class PodHands:
         else:
             if known.get("data") != wanted:
                 await self._w.kube.replace(CONFIG_MAPS, namespace, name, {**known, "data": wanted})
-        self._has_keys.add(namespace)
+        self._has_keys[namespace] = text
 
 
 def _is_unexplained(pod: PodSeen) -> bool:

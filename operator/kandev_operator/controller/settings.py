@@ -57,6 +57,7 @@ class Settings:
     """Where traces are sent; nowhere without it."""
     named_sessions: int
     """How many sessions in trouble the metrics name."""
+    key_settle_seconds: float
     log_format: str
     log_level: str
     identity: str
@@ -152,6 +153,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
         probe_seconds=values["probe_seconds"],
         named_sessions=values["named_sessions"],
         otlp_endpoint=values["otlp_endpoint"],
+        key_settle_seconds=values["key_settle_seconds"],
         log_format=values["log_format"] or ("json" if in_cluster else "text"),
         log_level=values["log_level"],
         identity=values["identity"]

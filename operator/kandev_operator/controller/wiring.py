@@ -19,6 +19,7 @@ from kandev_operator.clients.local import LocalHost
 from kandev_operator.clients.tokens import Minter, SigningKey
 from kandev_operator.controller.cache import Cache
 from kandev_operator.controller.graves import Graves
+from kandev_operator.controller.keyring import Keyring
 from kandev_operator.controller.lease import Lease
 from kandev_operator.controller.lookups import Lookups
 from kandev_operator.controller.metrics import Metrics
@@ -53,10 +54,15 @@ class Wiring:
     lookups: Lookups
     graves: Graves
     callers: Callers
-    key: SigningKey
+    keyring: Keyring
     minter: Minter
     local: LocalHost
     docker: DockerEngine | None
     """Absent where no namespace may have containers."""
     pulls: Pulls | None
     clock: Callable[[], datetime]
+
+    @property
+    def key(self) -> SigningKey:
+        """What signs now; it changes while keys are rotated."""
+        return self.keyring.key
