@@ -11,7 +11,6 @@ import contextlib
 import logging
 import signal
 import time
-from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -26,7 +25,7 @@ from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.local import LocalHost
 from kandev_operator.clients.signing import load_or_create_signing_key
 from kandev_operator.clients.tokens import Minter, SigningKey
-from kandev_operator.controller import census, routes, schema
+from kandev_operator.controller import routes, schema, standing
 from kandev_operator.controller.cache import Body, Cache, Change
 from kandev_operator.controller.callers import Callers
 from kandev_operator.controller.events import EventPoster
@@ -359,28 +358,7 @@ class Operator:
         problems = frozenset(self._problems())
         if wiring is None or reconciler is None:
             return Levels(problems=problems)
-        now, lease = time.monotonic(), wiring.lease
-        sessions = list(wiring.cache.bodies(group.TASK_SESSION))
-        troubled = census.troubled(sessions, utc_now())
-        looks = [at for key, at in reconciler.verified.items() if key.kind == group.TASK_SESSION]
-        return Levels(
-            queue_depth=wiring.queue.depth,
-            queue_oldest_seconds=wiring.queue.oldest_seconds(),
-            queue_running=wiring.queue.running,
-            sessions=census.standings(sessions),
-            executors=census.standings(wiring.cache.bodies(group.EXECUTOR)),
-            troubled=census.named(troubled, self._settings.named_sessions),
-            in_trouble=Counter(each.stuck.trouble for each in troubled),
-            problems=problems,
-            lease_valid=lease.valid(),
-            lease_renewed_seconds=lease.renewed_seconds,
-            term=lease.term,
-            watch_age_seconds={
-                kind: now - at for kind, at in (watch.last_event if watch else {}).items()
-            },
-            oldest_verification_seconds=now - min(looks, default=now) if lease.valid() else 0.0,
-            sessions_verified=len(looks),
-        )
+        return standing.levels(wiring, reconciler, watch, problems)
 
 
 async def _either(one: asyncio.Event, other: asyncio.Event) -> None:

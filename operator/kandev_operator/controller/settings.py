@@ -19,7 +19,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from kandev_operator.api.executor import LocalDockerRuntime
-from kandev_operator.controller.options import NO_HOST, OPTIONS, parsers, value_of
+from kandev_operator.controller.commandline import parsers, value_of
+from kandev_operator.controller.options import NO_HOST, OPTIONS
 from kandev_operator.core.observed import Platform
 
 _IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"

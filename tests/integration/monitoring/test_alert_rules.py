@@ -106,6 +106,7 @@ STORIES: Final = (
     problem_story(Problem.SCHEMA, "2m30s", "4m"),
     problem_story(Problem.KEY, "2m30s", "4m"),
     problem_story(Problem.RIGHTS, "1m30s", "4m"),
+    problem_story(Problem.RIGHTS, "2m30s", "4m"),
     problem_story(Problem.LISTS, "5m30s", "7m"),
     problem_story(Problem.WATCH, "2m30s", "4m"),
     problem_story(Problem.LEASE, "1m30s", "3m"),
