@@ -51,7 +51,7 @@ Uid = Annotated[str, Field(min_length=1, max_length=64)]
 Namespace = Annotated[str, Field(min_length=1, max_length=63)]
 Name = Annotated[str, Field(min_length=1, max_length=63)]
 ClientId = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._:-]+$")]
-Words = Annotated[str, Field(min_length=1, max_length=500_000, repr=False)]
+Words = Annotated[str, Field(min_length=1, max_length=500_000)]
 
 
 class Listing(Wire):
@@ -83,7 +83,7 @@ class SessionCreate(Wire):
     namespace: Namespace
     task_name: Name
     agent_profile_name: Name
-    prompt: Words | None = None
+    prompt: Annotated[Words | None, Field(repr=False)] = None
     executor_name: Name | None = None
     template: dict[str, Any] | None = None
     branch: Annotated[str | None, Field(min_length=1, max_length=200)] = None
@@ -113,7 +113,7 @@ class Prompt(OfSession):
     """`session.prompt` → {prompt_id, fate, position}. The same id again sends nothing."""
 
     prompt_id: ClientId
-    text: Words
+    text: Annotated[Words, Field(repr=False)]
 
 
 class Cancel(OfSession):
