@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
@@ -19,6 +20,7 @@ from kandev_operator.gateway import api
 from kandev_operator.gateway.desk import Desk
 from kandev_operator.gateway.door import Door
 from kandev_operator.gateway.hub import Hub
+from kandev_operator.gateway.rights.headers import SafeHeaders
 from kandev_operator.gateway.socket import Socket
 
 SOCKETS = 10_000
@@ -89,5 +91,6 @@ def build(house: House) -> Starlette:
             *house.door.routes(),
             *api.routes(house.desk, house.door),
             *house.pages,
-        ]
+        ],
+        middleware=[Middleware(SafeHeaders)],
     )

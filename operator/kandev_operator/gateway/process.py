@@ -160,6 +160,8 @@ def _config(app: object) -> uvicorn.Config:
         ws_ping_timeout=PING_SECONDS,
         timeout_graceful_shutdown=5,
         server_header=False,
+        # Else a peer on loopback (a port-forward) could claim any address, a trusted proxy's too.
+        proxy_headers=False,
     )
 
 

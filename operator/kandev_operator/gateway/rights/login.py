@@ -9,6 +9,7 @@ a guesser anything; a cluster that does not answer is 503, which is neither yes 
 import base64
 import contextlib
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,14 +23,19 @@ from starlette.routing import Route
 from kandev_operator.gateway.door import LOOPBACK
 from kandev_operator.gateway.ports import Person, RightsUnknown
 from kandev_operator.gateway.rights.buckets import Buckets, Rate
-from kandev_operator.gateway.rights.cookie import LONGEST_SECONDS, Seal
+from kandev_operator.gateway.rights.cookie import LONGEST_SECONDS, Seal, mark
 from kandev_operator.gateway.rights.origins import SAFE_METHODS, Network, Origins, is_within
-from kandev_operator.gateway.rights.reviews import Reviews
+from kandev_operator.gateway.rights.reviews import Kept, Reviews
 from kandev_operator.gateway.wire.envelope import ErrorCode
 
 COOKIE: Final = "kandev"
 SECURE_COOKIE: Final = "__Host-kandev"
 _ATTEMPTS: Final = Rate(burst=20, a_second=0.5)
+"""Logins from one address."""
+_REVIEWS: Final = Rate(burst=100, a_second=20)
+"""Tokens from one address that the API server has to be asked about."""
+_CALLS: Final = Rate(burst=400, a_second=100)
+"""Requests of one person; what comes over an open socket is counted there."""
 _LONGEST_TOKEN: Final = 16 * 1024
 _GROUPS_AT_MOST: Final = 500
 
@@ -57,10 +63,15 @@ class LoginDoor:
         self._reviews = reviews
         self._seal = seal
         parts = [urlsplit(url) for url in public]
-        self._origins = Origins(frozenset(each.netloc.lower() for each in parts))
+        self._origins = Origins(
+            frozenset(f"{each.scheme}://{each.netloc}".lower() for each in parts)
+        )
         self._is_secure = any(each.scheme == "https" for each in parts)
         self._proxy = proxy
         self._attempts = Buckets(_ATTEMPTS)
+        self._asked = Buckets(_REVIEWS)
+        self._calls = Buckets(_CALLS)
+        self._ended: Kept[bool] = Kept(time.monotonic, LONGEST_SECONDS)
 
     # ---- every request ------------------------------------------------------------------------
 
@@ -68,18 +79,31 @@ class LoginDoor:
         """Who asks, or how they are turned away."""
         if (refusal := self._refused(connection)) is not None:
             return refusal
-        if (vouched := self._vouched(connection)) is not None:
-            return vouched
+        found: Person | Response | None = self._vouched(connection)
         try:
             scheme, _, token = connection.headers.get("authorization", "").partition(" ")
-            if scheme.lower() == "bearer":
-                found = await self._reviews.bearer(token.strip()) if token.strip() else None
-            else:
+            if found is None and scheme.lower() == "bearer":
+                found = await self._bearer(connection, token.strip())
+            elif found is None:
                 found = self._by_cookie(connection)
         except RightsUnknown:
             words = "nobody can say who you are now: the API server does not answer"
             return _refusal(503, ErrorCode.UNREACHABLE, words)
+        if isinstance(found, Person) and (
+            wait := self._calls.take(found.username, time.monotonic())
+        ):
+            return _too_many(wait)
         return found or _refusal(401, ErrorCode.UNAUTHENTICATED, "log in first")
+
+    async def _bearer(self, connection: HTTPConnection, token: str) -> Person | Response | None:
+        """Who bears this token; what is not known yet is asked about only so often."""
+        if not token or len(token) > _LONGEST_TOKEN:
+            return None
+        if not self._reviews.knows(token):
+            peer = connection.client.host if connection.client else ""
+            if wait := self._asked.take(peer, time.monotonic()):
+                return _too_many(wait)
+        return await self._reviews.bearer(token)
 
     def _refused(self, connection: HTTPConnection) -> Response | None:
         """A host that is not ours, or a page of somebody else's that speaks with a cookie."""
@@ -89,7 +113,12 @@ class LoginDoor:
             return _refusal(403, ErrorCode.FORBIDDEN, "this host is not served here")
         is_socket = connection.scope["type"] == "websocket"
         changes = is_socket or connection.scope.get("method") not in SAFE_METHODS
-        by_cookie = COOKIE in connection.cookies or SECURE_COOKIE in connection.cookies
+        # What a browser adds by itself speaks only with an origin: cookies, and a proxy's word.
+        by_cookie = (
+            COOKIE in connection.cookies
+            or SECURE_COOKIE in connection.cookies
+            or self._proxy.user_header in connection.headers
+        )
         origin = connection.headers.get("origin")
         if changes and not self._origins.takes(origin, host, needed=by_cookie):
             return _refusal(403, ErrorCode.FORBIDDEN, "this origin may not do that")
@@ -100,15 +129,17 @@ class LoginDoor:
         peer = connection.client.host if connection.client else None
         if not is_within(peer, self._proxy.trusted):
             return None
-        name = connection.headers.get(self._proxy.user_header, "")
-        if not name:
-            return None
+        names = connection.headers.getlist(self._proxy.user_header)
+        if len(names) != 1 or not names[0]:
+            return None  # of two, one may be the client's own, which the proxy let through
+        name = names[0]
         groups = connection.headers.getlist(self._proxy.group_header)[:_GROUPS_AT_MOST]
         return Person(name, groups=(*groups, "system:authenticated"))
 
     def _by_cookie(self, connection: HTTPConnection) -> Person | None:
         value = connection.cookies.get(self._cookie(connection))
-        return self._seal().open(value) if value else None
+        person = self._seal().open(value) if value else None
+        return None if value and person and self._ended.get(mark(value)) else person
 
     def _cookie(self, connection: HTTPConnection) -> str:
         return SECURE_COOKIE if self._secure(connection) else COOKIE
@@ -142,11 +173,10 @@ class LoginDoor:
             seal = self._seal()
         except RightsUnknown:
             return _turned_away(is_form, place, "unknown", 503, ErrorCode.UNREACHABLE)
-        value = None
+        if person is None:
+            return _turned_away(is_form, place, "refused", 401, ErrorCode.UNAUTHENTICATED)
         ends = _end_of(token)
-        if person is not None:
-            value = seal.close(person, ends)
-        if person is None or value is None:
+        if (value := seal.close(person, ends)) is None:
             return _turned_away(is_form, place, "refused", 401, ErrorCode.UNAUTHENTICATED)
         answer: Response = JSONResponse({"username": person.username})
         if is_form:
@@ -168,6 +198,11 @@ class LoginDoor:
             return refusal
         answer = RedirectResponse("/login", 303)
         for name in (COOKIE, SECURE_COOKIE):
+            value = request.cookies.get(name)
+            # Only what we made: nobody fills this list with words of their own.
+            with contextlib.suppress(RightsUnknown):
+                if value and self._seal().open(value) is not None:
+                    self._ended.put(mark(value), True)
             answer.delete_cookie(
                 name, path="/", secure=name == SECURE_COOKIE, httponly=True, samesite="strict"
             )
@@ -215,6 +250,13 @@ def _refusal(
     return JSONResponse(body, status, headers={"Cache-Control": "no-store"})
 
 
+def _too_many(wait: float) -> Response:
+    details = {"retry_after_seconds": round(wait, 3)}
+    refusal = _refusal(429, ErrorCode.RATE_LIMITED, "too many requests: wait a moment", details)
+    refusal.headers["Retry-After"] = str(math.ceil(wait))
+    return refusal
+
+
 def _end_of(token: str) -> float:
     """When a token that the cluster knows ends by its own word, in seconds since the epoch."""
     latest = time.time() + LONGEST_SECONDS
@@ -224,6 +266,6 @@ def _end_of(token: str) -> float:
     with contextlib.suppress(ValueError):
         claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
         ends = claims.get("exp") if isinstance(claims, dict) else None
-        if isinstance(ends, int | float):
-            return min(latest, float(ends))
+        if isinstance(ends, int | float) and math.isfinite(ends):
+            return min(latest, ends)
     return latest

@@ -9,7 +9,6 @@ of somebody else's, and shows its own token.
 import ipaddress
 from collections.abc import Collection
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -17,21 +16,26 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """What is ours. `hosts` empty: any Host is taken, and the origin must be that host's."""
+    """What is ours. `ours` empty: any Host is taken, and the origin must be that host's."""
 
-    hosts: frozenset[str] = frozenset()
-    """Host names, with a port where it is not the scheme's own, in lower case."""
+    ours: frozenset[str] = frozenset()
+    """Such as https://kandev.dev; a port only where it is not the scheme's own; lower case."""
 
     def takes_host(self, host: str) -> bool:
         """Whether this Host header is one of ours."""
-        return bool(host) and (not self.hosts or host.lower() in self.hosts)
+        return bool(host) and (not self.ours or bool(self._of_host(host)))
 
     def takes(self, origin: str | None, host: str, *, needed: bool) -> bool:
         """Whether a request with this Origin may go on; `needed` where a cookie speaks for it."""
         if origin is None:
             return not needed
-        parts = urlsplit(origin)
-        return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+        same_host = {f"{scheme}://{host.lower()}" for scheme in ("http", "https")}
+        # By http anybody on the way can write a page of this name: where it is known by https, no.
+        return bool(host) and origin.lower() in (self._of_host(host) or same_host)
+
+    def _of_host(self, host: str) -> frozenset[str]:
+        """Our origins with this Host."""
+        return frozenset(each for each in self.ours if each.partition("://")[2] == host.lower())
 
 
 def networks(texts: Collection[str]) -> tuple[Network, ...]:

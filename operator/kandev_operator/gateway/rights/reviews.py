@@ -80,10 +80,16 @@ class Reviews:
             self._persons.put(question, known)
         return known if isinstance(known, Person) else None
 
+    def knows(self, token: str) -> bool:
+        """Whether the answer about this token is at hand."""
+        return self._persons.get(hashlib.sha256(token.encode()).digest()) is not None
+
     async def _review_token(self, token: str) -> Person | None:
         status = await self._ask(TOKEN_REVIEWS, {"token": token})
         user = status.get("user")
         if status.get("authenticated") is not True or not isinstance(user, dict):
+            return None
+        if not user.get("username"):
             return None
         extra = user.get("extra") or {}
         return Person(
