@@ -65,6 +65,13 @@ class PlayedAgentctl:
         self.first_seq = 1
         self.cut()
 
+    def set_back(self, last_seq: int) -> None:
+        """A volume from before: the newest events never were, and their numbers are free."""
+        before = self.speech
+        self.speech = Speech(self.session_uid, before.journal_id, self._dice)
+        self.speech.events[:] = before.events[:last_seq]
+        self.cut()
+
     def cut(self) -> None:
         """Every connection ends."""
         self._cuts += 1
@@ -103,7 +110,7 @@ class PlayedAgentctl:
         self, after: str | None = None, kinds: Iterable[str] = ()
     ) -> AsyncGenerator[Event, None]:
         self.asked.append(after)
-        assert set(kinds) == {"state", "messages", "live"}
+        assert set(kinds) >= {"state", "messages"}
         cuts, speech = self._cuts, self.speech
         journal_id, seq = parse_cursor(after) if after else (None, 0)
         if journal_id not in (None, speech.journal_id) or seq > self.last_seq:

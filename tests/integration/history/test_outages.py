@@ -294,6 +294,54 @@ async def test_a_journal_that_begins_anew_follows_the_one_before(url: str) -> No
     await store.close()
 
 
+async def test_a_journal_that_was_set_back_goes_on_beside_what_was_told_before(url: str) -> None:
+    agentctl, stores = PlayedAgentctl(UID), [Store(url), Store(url)]
+    followed = SESSION, agentctl.dial
+    async with (
+        recording(stores[0], SMALL, s=followed) as recorder,
+        recording(stores[1], SMALL, s=followed),
+        reading(recorder, limit=7) as reader,
+    ):
+        agentctl.say(100)
+        told = list(agentctl.journal)
+        for times in (1, 2):
+            before = list(told)
+            await eventually(lambda b=before: reader.plain() == wanted(b), "the reader has it")
+            back = agentctl.last_seq - 30
+            agentctl.set_back(back)
+            # Once it is longer again than before when the gateways come back, and once it is not.
+            agentctl.say(80 if times == 1 else 10)
+            name = f"j1~{back + 1}"
+            newer = [
+                event.model_copy(update={"journal_id": name}) for event in agentctl.journal[back:]
+            ]
+            told += newer
+            await eventually(
+                lambda t=told: reader.plain() == wanted(t), f"and what is new, {times}"
+            )
+
+            async def is_there(name: str = name) -> bool:
+                return await stores[1].newest_place(UID) == Place(name, agentctl.last_seq)
+
+            await eventually(is_there, "it is kept")
+            assert await kept(stores[1], name, UID) == newer
+            found = await stores[0].after(UID, None, 10_000, READ_KINDS)
+            assert [plain(event) for event in found.events] == wanted(told)
+    again = Store(url)
+    async with recording(again, SMALL, s=followed):
+        agentctl.say(10)
+        name = told[-1].journal_id
+
+        async def goes_on() -> bool:
+            with suppress(StoreUnavailable):
+                return await again.newest_place(UID) == Place(name, agentctl.last_seq)
+            return False
+
+        await eventually(goes_on, "a new gateway goes on under that name")
+    for store in (*stores, again):
+        await store.close()
+
+
 async def test_what_agentctl_let_go_of_is_a_gap_for_readers_and_in_the_store(url: str) -> None:
     agentctl, store = PlayedAgentctl(UID), Store(url)
     async with (

@@ -37,6 +37,8 @@ class Conversation:
     """The store takes other sessions' events, and these are tried so many seconds apart."""
     not_before: float = 0.0
     """When a sick one is tried again, on the loop's clock."""
+    parted: bool = False
+    """agentctl's journal has another event where the newest one was told."""
     lacking: bool = False
     """A reader was told nothing because the store was not there."""
     listeners: list[Listener] = field(default_factory=list)

@@ -14,6 +14,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Final
 
 from kandev_operator.clients.errors import ClientError
@@ -27,8 +28,11 @@ from kandev_operator.contract.events import (
 from kandev_operator.gateway.ports import Place
 from kandev_operator.gateway.recorder.conversation import Conversation, cursor_of
 from kandev_operator.gateway.recorder.metrics import RecorderMetrics
-from kandev_operator.gateway.recorder.settings import NotFollowable, RecorderSettings
+from kandev_operator.gateway.recorder.setback import is_same, parting
+from kandev_operator.gateway.recorder.settings import Agent, NotFollowable, RecorderSettings
 from kandev_operator.gateway.recorder.tail import Load, Tail
+from kandev_operator.gateway.store.assembly import is_told_to_us
+from kandev_operator.gateway.store.branches import begins_after, branch, is_of
 from kandev_operator.gateway.store.database import StoreUnavailable
 from kandev_operator.gateway.store.rows import ID_CHARS, row_of
 from kandev_operator.gateway.store.store import Store
@@ -81,29 +85,22 @@ class Follower:
 
     async def _attend(self, conversation: Conversation) -> bool:
         """One connection, from the first question to its end; whether it brought anything."""
-        assert conversation.dial is not None, "whoever is followed can be dialled"
-        brought = False
         async with self._connecting:
-            agent = await conversation.dial()
-            report = await agent.status(with_token=False)
-            served = report.session.session_id if report.session else None
-            journal = report.journal.journal_id
-            if served != conversation.session_uid or journal is None:
-                raise NotFollowable("it serves another session, or none")
-            end = Place(journal, report.journal.last_seq)
-            tail = await self._tail(conversation, end)
+            line = await self._connect(conversation)
+        tail, end = line.tail, Place(line.name, line.last_seq)
         behind = _Behind(self._catching_up, self._settings, tail.end, end)
+        brought = False
         await behind.begin()
         try:
             async with asyncio.timeout(None) as conversation.attending:
-                async with aclosing(agent.events(cursor_of(tail.end), _KINDS)) as events:
+                async with aclosing(line.agent.events(line.cursor(), _KINDS)) as events:
                     conversation.following = True
                     conversation.wake()
                     if tail.torn:
                         self._arrived(conversation)
                     async for event in events:
                         brought = True
-                        await self._take(conversation, tail, event)
+                        await self._take(conversation, tail, line.named(event))
                         behind.reached(tail.end)
         except TimeoutError:
             if conversation.attending is None or not conversation.attending.expired():
@@ -112,6 +109,25 @@ class Follower:
             conversation.attending = None
             behind.over()
         return brought
+
+    async def _connect(self, conversation: Conversation) -> "_Line":
+        """Who answers, with which journal, and the tail to go on with."""
+        assert conversation.dial is not None, "whoever is followed can be dialled"
+        agent = await conversation.dial()
+        report = await agent.status(with_token=False)
+        served = report.session.session_id if report.session else None
+        journal, last_seq = report.journal.journal_id, report.journal.last_seq
+        if served != conversation.session_uid or journal is None:
+            raise NotFollowable("it serves another session, or none")
+        tail = await self._tail(conversation, Place(journal, last_seq))
+        told = tail.end
+        name = told.journal_id if told is not None and is_of(told.journal_id, journal) else journal
+        if told is not None and told.journal_id == name:
+            conversation.parted |= told.seq > last_seq
+            if conversation.parted:
+                tail, name = await self._branch(conversation, agent, name, Place(journal, last_seq))
+        conversation.parted = False
+        return _Line(agent, tail, journal, name, last_seq)
 
     async def _tail(self, conversation: Conversation, end: Place) -> Tail:
         """The tail to go on with."""
@@ -122,6 +138,10 @@ class Follower:
         try:
             place = await self._store.newest_place(uid)
             lengths = await self._store.lengths(uid, place) if place is not None else {}
+            newest = None
+            if place is not None:
+                just_before = Place(place.journal_id, place.seq - 1)
+                newest = next(iter(await self._store.raw(uid, just_before, 1)), None)
         except StoreUnavailable:
             if tail is None:
                 tail = Tail(end, None, bounds, self.load)
@@ -130,8 +150,27 @@ class Follower:
             if tail is not None:
                 tail.drop()
             tail = Tail(place, lengths, bounds, self.load)
+            tail.newest = newest
         conversation.tail = tail
         return tail
+
+    async def _branch(
+        self, conversation: Conversation, agent: Agent, name: str, end: Place
+    ) -> tuple[Tail, str]:
+        """The journal was set back: its tail from where it parts from what was told before."""
+        tail = conversation.tail
+        if tail is None or tail.torn or tail.unkept:
+            # What was told before must be kept first.
+            self._arrived(conversation)
+            raise StoreUnavailable("what was told before is not kept yet")
+        async with self._catching_up:
+            first = await parting(
+                self._store, agent, conversation.session_uid, name, end.seq, begins_after(name) + 1
+            )
+        name = branch(end.journal_id, first)
+        conversation.tail = after = Tail(tail.end, None, self._settings.bounds, self.load)
+        after.moves_to(Place(name, first - 1))
+        return after, name
 
     async def _take(self, conversation: Conversation, tail: Tail, event: Event) -> None:
         _check(conversation, event)
@@ -141,7 +180,9 @@ class Follower:
         place = Place(event.journal_id, event.seq)
         if tail.end is not None and place.journal_id == tail.end.journal_id:
             if place.seq <= tail.end.seq:
+                _compare(conversation, tail, event)
                 return
+            event = _from(event, tail.end.seq + 1)
         elif _is_empty(event):
             tail.moves_to(place)
             return
@@ -163,6 +204,31 @@ class Follower:
             else:
                 return
         self._metrics.shed(tail.shed())
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One agentctl, its journal, and the name under which that is kept."""
+
+    agent: Agent
+    tail: Tail
+    journal_id: str
+    name: str
+    last_seq: int
+
+    def cursor(self) -> str | None:
+        """Where to go on: with the newest event itself, to see that it is still the same."""
+        end, newest = self.tail.end, self.tail.newest
+        if end is None or end.journal_id != self.name:
+            return cursor_of(end)
+        again = newest is not None and newest.seq == end.seq
+        return cursor_of(Place(self.journal_id, end.seq - again))
+
+    def named(self, event: Event) -> Event:
+        """The event under the journal's name here."""
+        if self.name == self.journal_id or event.journal_id != self.journal_id:
+            return event
+        return event.model_copy(update={"journal_id": self.name})
 
 
 class _Behind:
@@ -211,6 +277,25 @@ def _is_empty(event: Event) -> bool:
     """A gap of nothing: what follows is another journal than the cursor's, from its beginning."""
     told = event.data.get("from_seq"), event.data.get("to_seq")
     return event.kind is EventKind.GAP and told == (1, 0)
+
+
+def _compare(conversation: Conversation, tail: Tail, event: Event) -> None:
+    """An event that was told before, or what should be one."""
+    newest = tail.newest
+    if newest is not None and newest.seq == event.seq:
+        conversation.parted = not is_same(newest, event)
+    else:
+        conversation.parted = is_told_to_us(event)
+    if conversation.parted:
+        raise Strange("the journal was set back")
+
+
+def _from(event: Event, seq: int) -> Event:
+    """A gap that was told to us, without what we have."""
+    start = event.data.get("from_seq")
+    if not is_told_to_us(event) or not isinstance(start, int) or start >= seq:
+        return event
+    return event.model_copy(update={"data": {**event.data, "from_seq": seq}})
 
 
 def size_of(event: Event) -> int:

@@ -16,7 +16,7 @@ from typing import Final
 
 from kandev_operator.contract.events import Event, EventKind
 from kandev_operator.gateway.ports import Place
-from kandev_operator.gateway.store.assembly import Key, at_offset, key_of, text_of
+from kandev_operator.gateway.store.assembly import Key, at_offset, is_told_to_us, key_of, text_of
 
 _MESSAGES_GROWING: Final = 500
 
@@ -82,6 +82,8 @@ class Tail:
         self.kept = base
         """All up to here is in the store."""
         self.end = base
+        self.newest: Event | None = None
+        """The event at the end, where it is known: agentctl must still have the same."""
         self.torn = False
         self.is_blind = False
         """Where it begins, a message may be under way of which it is not known how long it is."""
@@ -100,14 +102,16 @@ class Tail:
             self.is_blind = False
             while len(self._lengths) > _MESSAGES_GROWING:
                 self._lengths.popitem(last=False)
-        told_to_us = event.kind is EventKind.GAP and event.data.get("to_seq") != event.seq - 1
+        told_to_us = is_told_to_us(event)
         self._unkept.append(_Entry(event, place, size, offset, told_to_us))
         self._weigh(size)
         self.end = place
+        self.newest = None if told_to_us else event
 
     def moves_to(self, place: Place) -> None:
         """Nothing is there up to this place: a journal that begins."""
         self.end = place
+        self.newest = None
 
     @property
     def is_full(self) -> bool:

@@ -111,6 +111,11 @@ def missing_before(event: Event, after: int) -> Event | None:
     return gap(event, start, event.seq - 1) if start < event.seq else None
 
 
+def is_told_to_us(event: Event) -> bool:
+    """Whether a gap was told to this reader, and is not in the journal itself."""
+    return event.kind is EventKind.GAP and event.data.get("to_seq") != event.seq - 1
+
+
 def gap(beside: Event, start: int, end: int) -> Event:
     """What tells that these numbers of a journal are kept nowhere."""
     return Event(

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from kandev_operator.contract.events import Event, EventKind
 from kandev_operator.gateway.ports import Place
 from kandev_operator.gateway.store.assembly import at_offset, key_of, missing_before, text_of
+from kandev_operator.gateway.store.branches import begins_after
 from kandev_operator.gateway.store.journals import Journal, journals_of, named
 from kandev_operator.gateway.store.rows import event_of
 from kandev_operator.gateway.store.schema import EVENTS
@@ -52,7 +53,9 @@ async def after(
         return Found(place=place, unknown=True)
     events: list[Event] = []
     for journal in journals[journals.index(start) if start else 0 :]:
-        since = place.seq if place is not None and journal is start else 0
+        since = begins_after(journal.journal_id)
+        if place is not None and journal is start:
+            since = place.seq
         while len(events) < limit:
             rows = await _rows(db, journal.key, since, limit - len(events))
             if not rows:
