@@ -22,7 +22,7 @@ from kandev_operator.contract.events import Event, EventKind
 from kandev_operator.gateway.ports import Place
 from kandev_operator.gateway.store.store import Store
 
-KILLS = int(os.environ.get("KANDEV_KILLS", "6"))
+KILLS = int(os.environ.get("KANDEV_KILLS", "3"))
 SEED = int(os.environ.get("KANDEV_SEED", "20260704"))
 
 
