@@ -164,7 +164,7 @@ async def test_b049_a_missing_login_is_told_as_one(
     scene: Scene, window: GatewayProcess, open_page: OpenPage
 ) -> None:
     part = await scene.begin("no-key", "--auth-required")
-    await part.failed("AuthenticationRequired", stalled=False)
+    await part.failed("AuthenticationRequired")
     page = await _at(open_page, window, part)
     await expect(_banner(page)).to_contain_text(re.compile("log ?in|key|auth", re.I))
     await expect(_banner(page).get_by_role("button", name="Try again")).to_be_visible()
