@@ -89,6 +89,8 @@ class Sidecar:
 
     def __init__(self, folder: Path, keys: Keys) -> None:
         self.folder, self.keys = folder, keys
+        self.told: Json = {}
+        self.left: set[str] = set()
         self.state = folder / "state"
         self.workspace = folder / "workspace"
         self.workspace.mkdir(exist_ok=True)
@@ -165,12 +167,21 @@ class Sidecar:
 
     def fresh_session(self) -> Sidecar:
         """Another session on the same agentctl, with a log of its own."""
+        if self.told.get("session_id") == self.session:
+            # One that is only about to be tried comes alive a moment later, under this session.
+            with contextlib.suppress(AssertionError):
+                eventually(self._was_tried, "the agent that was put is tried", 10)
         if self.agent() not in ("none", "exited"):
             self.stop(grace_seconds=0)
+        self.left.add(self.session)
         self.session = f"session-{uuid.uuid4().hex[:8]}"
         self.agent_log = self.folder / f"{self.session}.jsonl"
         self.epoch = 1
         return self
+
+    def _was_tried(self) -> bool:
+        told = self.call("GET", "/api/v1/capabilities")
+        return bool(told.get("probed_at") or told.get("failure")) or self.agent() != "none"
 
     # ---- calls -------------------------------------------------------------------------
 
@@ -199,7 +210,14 @@ class Sidecar:
 
     def put(self, *options: str, **changes: Any) -> Any:
         self.told = self.spec(*options, **changes)
-        return self.call("PUT", "/api/v1/agent", self.told)
+        while True:
+            try:
+                return self.call("PUT", "/api/v1/agent", self.told)
+            except Refused as refused:
+                # The agent of the test before is stopped, and its last processes still go.
+                if refused.details.get("session_id") not in self.left:
+                    raise
+            time.sleep(0.02)
 
     def put_again(self, **claims: Any) -> Any:
         return self.call("PUT", "/api/v1/agent", self.told, **claims)
