@@ -215,7 +215,7 @@ class Sidecar:
                 return self.call("PUT", "/api/v1/agent", self.told)
             except Refused as refused:
                 # The agent of the test before is stopped, and its last processes still go.
-                if refused.details.get("session_id") not in self.left:
+                if (refused.details or {}).get("session_id") not in self.left:
                     raise
             time.sleep(0.02)
 
