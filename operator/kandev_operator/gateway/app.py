@@ -62,12 +62,18 @@ def build(house: House) -> Starlette:
         if open_now >= SOCKETS or house.ending.is_set():
             await socket.close(_CLOSE_FULL)
             return
+
+        async def still() -> bool:
+            found = await house.door.person(socket)
+            return not (isinstance(found, Response) and found.status_code == 401)
+
         await socket.accept()
         opened.inc()
         open_now += 1
         sockets.set(open_now)
         try:
-            await Socket(socket, person, house.desk, house.hub, time.monotonic).run(house.ending)
+            looking = Socket(socket, person, house.desk, house.hub, time.monotonic, still)
+            await looking.run(house.ending)
         finally:
             open_now -= 1
             sockets.set(open_now)

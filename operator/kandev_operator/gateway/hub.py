@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kandev_operator.api import group
+from kandev_operator.api.errors import InvalidSpec
 from kandev_operator.api.session import TaskSession
+from kandev_operator.api.task import Task
 from kandev_operator.contract.events import Event
 from kandev_operator.gateway.cache import Body, Change
 from kandev_operator.gateway.desk import Desk
@@ -57,6 +59,21 @@ class Subscription:
         self.wake()
 
 
+@dataclass(slots=True, eq=False)
+class TaskList:
+    """One socket's look at tasks: those that changed since it was told, each once."""
+
+    namespace: str | None
+    wake: Callable[[], None]
+    due: dict[str, Task] = field(default_factory=dict)
+
+    def changed(self, task: Task) -> None:
+        """A task, or a session of it, is another one now."""
+        if self.namespace in (None, task.metadata.namespace):
+            self.due[task.metadata.uid] = task
+            self.wake()
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A view, and its JSON."""
@@ -74,6 +91,7 @@ class Hub:
         self._of_executor: dict[str, set[str]] = defaultdict(set)
         self._shown: dict[str, Shown] = {}
         self._version: dict[str, int] = {}
+        self._lists: set[TaskList] = set()
         desk.cache.listen(self._changed)
 
     @property
@@ -100,6 +118,16 @@ class Hub:
         if not self._by_session[uid]:
             del self._by_session[uid]
             self._shown.pop(uid, None)
+
+    def list_tasks(self, namespace: str | None, wake: Callable[[], None]) -> TaskList:
+        """Begin to hear of tasks that change, of one namespace or of all."""
+        made = TaskList(namespace, wake)
+        self._lists.add(made)
+        return made
+
+    def unlist_tasks(self, tasks: TaskList) -> None:
+        """Hear of them no more."""
+        self._lists.discard(tasks)
 
     def shown(self, session_uid: str) -> Shown | None:
         """The session as it is; None: there is none. Made once for each change."""
@@ -129,11 +157,27 @@ class Hub:
             case group.TASK_SESSION:
                 self._index(change)
                 self._due(change.uid)
+                self._task_changed(self._task_of(change.after or change.before or {}))
+            case group.TASK:
+                task = self._desk.cache.get(Task, change.uid)
+                self._task_changed(task or _deleted(change.before))
             case group.EXECUTOR:
                 for uid in self._of_executor.get(change.uid, ()):
                     self._due(uid)
             case _:
                 pass
+
+    def _task_changed(self, task: Task | None) -> None:
+        if task is not None:
+            for tasks in self._lists:
+                tasks.changed(task)
+
+    def _task_of(self, session: Body) -> Task | None:
+        if not self._lists:
+            return None
+        namespace = (session.get("metadata") or {}).get("namespace")
+        name = ((session.get("spec") or {}).get("taskRef") or {}).get("name")
+        return self._desk.cache.named(Task, str(namespace), str(name))
 
     def _index(self, change: Change) -> None:
         before, after = _executor_uid(change.before), _executor_uid(change.after)
@@ -151,6 +195,14 @@ class Hub:
         for subscription in self._by_session.get(session_uid, ()):
             subscription.state_due = True
             subscription.wake()
+
+
+def _deleted(before: Body | None) -> Task | None:
+    """A task as it was last, for who shows it still."""
+    try:
+        return Task.from_body(before) if before else None
+    except InvalidSpec:
+        return None
 
 
 def _executor_uid(body: Body | None) -> str | None:

@@ -34,7 +34,7 @@ class Relay:
     """One terminal of one socket."""
 
     def __init__(self, session: TaskSession, task_id: str, say: Say) -> None:
-        self._session_id = session.metadata.uid
+        self.session_id = session.metadata.uid
         self._task_id = task_id
         self._say = say
         self._typed: asyncio.Queue[bytes | tuple[int, int]] = asyncio.Queue(TYPED)
@@ -65,6 +65,16 @@ class Relay:
             self._fail(errors.Unreachable("attach", "the line broke before the first byte"))
         elif self.attached.exception() is None:
             await self._say(Notice.SHELL_EXIT, self._exit(ended))
+
+    async def refuse(self) -> None:
+        """The right to it was taken away."""
+        forbidden = ShellExit(
+            session_id=self.session_id,
+            task_id=self._task_id,
+            shell_id=self.shell_id,
+            reason="forbidden",
+        )
+        await self._say(Notice.SHELL_EXIT, forbidden)
 
     def _fail(self, error: BaseException) -> None:
         """Before the first byte, whoever subscribes is told; after it, the end says `lost`."""
@@ -108,7 +118,7 @@ class Relay:
     def _output(self, connection: ShellConnection, data: bytes) -> ShellOutput:
         attached = connection.attached
         return ShellOutput(
-            session_id=self._session_id,
+            session_id=self.session_id,
             task_id=self._task_id,
             shell_id=self.shell_id,
             instance_id=attached.instance_id if attached else "",
@@ -118,7 +128,7 @@ class Relay:
 
     def _exit(self, how: contract.ShellExit | None) -> ShellExit:
         return ShellExit(
-            session_id=self._session_id,
+            session_id=self.session_id,
             task_id=self._task_id,
             shell_id=self.shell_id,
             reason=str(how.reason) if how else "lost",

@@ -4,21 +4,24 @@ Two tasks: the reader takes frames, starts what they ask for and never more than
 the writer is the only one who sends. Answers and terminal output wait in short queues whose makers
 wait with them; everything else is pulled by the writer when the client has taken what came before.
 A client that takes nothing for SLOW_SECONDS is closed with 4408 and may come back with its cursors.
+What was asked for before a client went is done all the same; only its answer is dropped.
 """
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from kandev_operator.contract.events import parse_cursor
 from kandev_operator.contract.wire import Wire
 from kandev_operator.gateway.actions.table import parse, perform
+from kandev_operator.gateway.bucket import FRAMES_A_SECOND, Bucket
 from kandev_operator.gateway.desk import Desk
 from kandev_operator.gateway.frames import Frames, payload_of, request_of
-from kandev_operator.gateway.hub import Hub, Subscription
+from kandev_operator.gateway.hub import Hub, Subscription, TaskList
 from kandev_operator.gateway.ports import Person, Place, Right
 from kandev_operator.gateway.refusals import Refusal
 from kandev_operator.gateway.shells import ATTACH_SECONDS, Relay, decoded
@@ -32,39 +35,34 @@ REQUESTS: Final = 16
 """Requests of one socket that are under way at once; the next one is not read before."""
 SUBSCRIPTIONS: Final = 200
 SHELLS: Final = 8
-FRAMES_A_SECOND: Final = 100.0
-BURST: Final = 400
-"""More frames than this, sustained, are answered with `rate_limited`."""
-SLOW_SECONDS: Final = 60.0
+SLOW_SECONDS: Final = 30.0
 CLOSE_SLOW: Final = 4408
 CLOSE_AWAY: Final = 1001
+CLOSE_LOGIN: Final = 4401
 RECHECK_SECONDS: Final = 15.0
-"""How often the right to read is asked again for every subscription."""
+"""How often login and rights are asked again, for every subscription and terminal."""
+CLOSING_SECONDS: Final = 5.0
+_log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Bucket:
-    """Frames that may still come; filled again with time."""
-
-    left: float
-    at: float
-
-    def take(self, now: float) -> bool:
-        """Whether one more may come."""
-        self.left = min(BURST, self.left + (now - self.at) * FRAMES_A_SECOND)
-        self.at = now
-        if self.left < 1:
-            return False
-        self.left -= 1
-        return True
+async def _always() -> bool:
+    return True
 
 
 class Socket:
     """One open socket. `clock` gives seconds that never go back."""
 
     def __init__(
-        self, ws: WebSocket, person: Person, desk: Desk, hub: Hub, clock: Callable[[], float]
+        self,
+        ws: WebSocket,
+        person: Person,
+        desk: Desk,
+        hub: Hub,
+        clock: Callable[[], float],
+        still: Callable[[], Awaitable[bool]] = _always,
     ) -> None:
+        """`still` tells whether the login with which the socket was opened holds."""
+        self._still = still
         self._ws = ws
         self._person = person
         self._desk = desk
@@ -77,26 +75,47 @@ class Socket:
         self._slots = asyncio.Semaphore(REQUESTS)
         self._subscriptions: dict[str, Subscription] = {}
         self._relays: dict[str, tuple[Relay, asyncio.Task[None]]] = {}
-        self._bucket = _Bucket(BURST, clock())
-        self._sent_at = clock()
+        self._bucket = Bucket(clock())
+        self._lists: TaskList | None = None
+        self._gone = False
+        """The client takes nothing any more: what would be sent is dropped."""
 
     async def run(self, ending: asyncio.Event) -> None:
         """Serve until the client goes, or `ending` is set."""
         try:
-            async with asyncio.TaskGroup() as group:
+            async with asyncio.TaskGroup() as beside:
                 others = [
-                    group.create_task(self._write()),
-                    group.create_task(self._recheck()),
-                    group.create_task(self._say_goodbye(ending)),
+                    beside.create_task(self._write()),
+                    beside.create_task(self._recheck()),
+                    beside.create_task(self._say_goodbye(ending)),
                 ]
-                await self._read(group)
-                for task in (*others, *(task for _, task in self._relays.values())):
+                async with asyncio.TaskGroup() as requests:
+                    await self._read(requests)
+                    self._leave()
+                for task in others:
                     task.cancel()
-        except* (WebSocketDisconnect, _Slow):
-            pass
+        except* _Slow:
+            await self._close_slow()
         finally:
-            for subscription in self._subscriptions.values():
-                self._hub.unsubscribe(subscription)
+            self._leave()
+
+    def _leave(self) -> None:
+        """Look at nothing any more. Requests under way end by themselves."""
+        self._gone = True
+        for subscription in self._subscriptions.values():
+            self._hub.unsubscribe(subscription)
+        self._subscriptions.clear()
+        if self._lists is not None:
+            self._hub.unlist_tasks(self._lists)
+            self._lists = None
+        for _, running in self._relays.values():
+            running.cancel()
+        self._wake.set()
+
+    async def _close_slow(self) -> None:
+        with contextlib.suppress(TimeoutError, RuntimeError, WebSocketDisconnect):
+            async with asyncio.timeout(CLOSING_SECONDS):
+                await self._ws.close(CLOSE_SLOW, "nothing was taken; connect again")
 
     # ---- in ---------------------------------------------------------------------------------
 
@@ -153,8 +172,16 @@ class Socket:
                 case _:
                     action, payload = request.action, request.payload
                     answer = await perform(self._desk, self._person, action, payload)
+                    if action == Action.TASK_LIST:
+                        self._follow_tasks(parse(asked.Listing, payload))
         except Refusal as refusal:
             await self._answer(self._frames.error(request, refusal.body))
+            return
+        except Exception:
+            # A fault of ours in one request must not take the other panels with it.
+            _log.exception("%s failed", request.action)
+            body = ErrorBody(code=ErrorCode.INTERNAL, message="the gateway failed: see its log")
+            await self._answer(self._frames.error(request, body))
             return
         await self._answer(self._frames.response(request, answer))
 
@@ -165,13 +192,23 @@ class Socket:
         if uid not in self._subscriptions and len(self._subscriptions) >= SUBSCRIPTIONS:
             words = f"one socket looks at {SUBSCRIPTIONS} sessions at most"
             raise Refusal(ErrorCode.TOO_MANY, words, limit=SUBSCRIPTIONS)
+        if self._gone:
+            return
         place = _place(request.cursor)
         view = self._desk.view(session).model_dump(exclude_none=True)
-        await self._answer(self._frames.response(frame, view))
         if (earlier := self._subscriptions.pop(uid, None)) is not None:
             self._hub.unsubscribe(earlier)
+        # Before anything is waited for: the limit holds for requests that run side by side, too.
         self._subscriptions[uid] = self._hub.subscribe(uid, place, self._wake.set)
-        self._wake.set()
+        await self._answer(self._frames.response(frame, view))
+
+    def _follow_tasks(self, request: asked.Listing) -> None:
+        """From its first list on, a client hears of tasks that change; the newest list counts."""
+        if self._lists is not None:
+            self._hub.unlist_tasks(self._lists)
+        self._lists = (
+            None if self._gone else self._hub.list_tasks(request.namespace, self._wake.set)
+        )
 
     def _unsubscribe(self, request: asked.OfSession) -> dict[str, Any]:
         if (known := self._subscriptions.pop(request.session_id, None)) is not None:
@@ -241,6 +278,9 @@ class Socket:
             await self._wake.wait()
             self._wake.clear()
             await self._drain()
+            if self._lists is not None and self._lists.due:
+                for frame in await self._teller.tasks(self._lists, self._person):
+                    await self._send(frame)
             again = True
             while again:
                 again = False
@@ -267,33 +307,51 @@ class Socket:
         return subscription.more or subscription.state_due
 
     async def _send(self, frame: str) -> None:
+        if self._gone:
+            return
         try:
             async with asyncio.timeout(SLOW_SECONDS):
                 await self._ws.send_text(frame)
         except TimeoutError:
             raise _Slow from None
-        except RuntimeError:
-            raise WebSocketDisconnect(1006) from None  # it was closed meanwhile
+        except (RuntimeError, WebSocketDisconnect):
+            self._gone = True  # closed meanwhile: the reader hears of it, too
 
     # ---- beside -----------------------------------------------------------------------------
 
     async def _recheck(self) -> None:
-        """A right that was taken away ends a subscription like a deletion."""
+        """A right that was taken away ends a subscription like a deletion, and a terminal at once.
+
+        While nobody can say what this person may do, what was open stays open.
+        """
         while True:
             await asyncio.sleep(RECHECK_SECONDS)
+            if not await self._still():
+                with contextlib.suppress(RuntimeError, WebSocketDisconnect):
+                    await self._ws.close(CLOSE_LOGIN, "log in again")
+                return
             for uid, subscription in list(self._subscriptions.items()):
-                try:
-                    await self._desk.session(self._person, uid)
-                except Refusal as refusal:
-                    if refusal.body.code == ErrorCode.NOT_FOUND:
-                        subscription.state_due = subscription.gone = True
-                        self._wake.set()
+                if await self._is_refused(uid, Right.READ):
+                    subscription.state_due = subscription.gone = True
+                    self._wake.set()
+            for shell_id, (relay, running) in list(self._relays.items()):
+                if not running.done() and await self._is_refused(relay.session_id, Right.SHELL):
+                    running.cancel()
+                    self._relays.pop(shell_id, None)
+                    await relay.refuse()
+
+    async def _is_refused(self, uid: str, right: Right) -> bool:
+        try:
+            await self._desk.session(self._person, uid, right)
+        except Refusal as refusal:
+            return refusal.body.code in (ErrorCode.NOT_FOUND, ErrorCode.FORBIDDEN)
+        return False
 
     async def _say_goodbye(self, ending: asyncio.Event) -> None:
         await ending.wait()
         await self._answer(self._frames.notification(Notice.GOING_AWAY.value, "{}"))
         await asyncio.sleep(0.1)
-        if self._ws.application_state is WebSocketState.CONNECTED:
+        with contextlib.suppress(RuntimeError, WebSocketDisconnect):
             await self._ws.close(CLOSE_AWAY, "the gateway ends; connect again")
 
 

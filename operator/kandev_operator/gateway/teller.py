@@ -7,12 +7,16 @@ the subscription's place; live words come only to who has everything that is kep
 from collections.abc import Iterable
 from typing import Final
 
+from kandev_operator.clients.resources import TASKS
 from kandev_operator.contract.wire import Wire
 from kandev_operator.gateway import told
 from kandev_operator.gateway.desk import Desk
 from kandev_operator.gateway.frames import Frames, payload_of
-from kandev_operator.gateway.hub import Hub, Subscription
+from kandev_operator.gateway.hub import Hub, Subscription, TaskList
 from kandev_operator.gateway.moments import moments
+from kandev_operator.gateway.ports import Person
+from kandev_operator.gateway.refusals import Refusal
+from kandev_operator.gateway.views import task_view
 from kandev_operator.gateway.wire.notices import HistoryState, Notice, SessionGone
 
 STRETCH: Final = 100
@@ -45,6 +49,19 @@ class Teller:
         yield self._frames.notification(Notice.SESSION_STATE, shown.payload)
         for notice, payload in moments(before, shown.view):
             yield self._tell(notice, payload)
+
+    async def tasks(self, tasks: TaskList, person: Person) -> list[str]:
+        """Tasks that changed, of the namespaces that this person may read at this moment."""
+        due, tasks.due = tasks.due, {}
+        try:
+            allowed = {
+                namespace: await self._desk.readable(person, TASKS, namespace)
+                for namespace in {each.metadata.namespace for each in due.values()}
+            }
+        except Refusal:
+            return []  # nobody can say; the client asks for the whole when it connects again
+        shown = (task_view(each) for each in due.values() if allowed[each.metadata.namespace])
+        return [self._tell(Notice.TASK_CHANGED, view) for view in shown]
 
     async def words(self, subscription: Subscription) -> list[str]:
         """The next stretch of the conversation, then words that are not kept yet."""

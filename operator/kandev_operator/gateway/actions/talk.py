@@ -31,6 +31,8 @@ async def message_list(desk: Desk, person: Person, request: asked.MessageList) -
         page = await desk.conversations.newest(request.session_id, request.before, request.limit)
     except HistoryUnavailable:
         raise _no_history() from None
+    except ValueError:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "before is no place in a conversation") from None
     return page.model_dump(exclude_none=True)
 
 
