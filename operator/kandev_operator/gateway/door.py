@@ -5,6 +5,7 @@ refused on any other address, and the Host must be a loopback one, so that no pa
 reach it by a name of its own.
 """
 
+import re
 from typing import Final, Protocol
 
 from starlette.requests import HTTPConnection
@@ -15,7 +16,17 @@ from kandev_operator.clients.resources import Resource
 from kandev_operator.gateway.ports import Person, Right
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1", "[::1]"})
+_AT_HOME: Final = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 SOMEBODY: Final = Person("local")
+
+
+def is_at_home(host: str) -> bool:
+    """Whether a Host header names this machine, and nothing else.
+
+    The header itself is read: a URL that is made of it falls back to the server's own address,
+    which is loopback, where the header is broken.
+    """
+    return _AT_HOME.fullmatch(host) is not None
 
 
 class Door(Protocol):
@@ -33,10 +44,10 @@ class OpenDoor:
 
     async def person(self, connection: HTTPConnection) -> Person | Response:
         """Refuses foreign hosts and origins, and nothing else."""
-        host = connection.url.hostname or ""
+        host = connection.headers.get("host", "")
         origin = connection.headers.get("origin")
         own = f"{'https' if connection.url.scheme in ('https', 'wss') else 'http'}://"
-        if host not in LOOPBACK or origin not in (None, own + connection.headers.get("host", "")):
+        if not is_at_home(host) or origin not in (None, own + host):
             return Response("this host or origin is not served here\n", status_code=403)
         return SOMEBODY
 

@@ -9,6 +9,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from kandev_operator.clients.tokens import SigningKey
+from kandev_operator.gateway.door import SOMEBODY, OpenDoor
 from kandev_operator.gateway.ports import Person, RightsUnknown
 from kandev_operator.gateway.rights.cookie import Seal
 from kandev_operator.gateway.rights.login import LoginDoor, Proxy
@@ -150,9 +151,36 @@ async def test_nobody_is_logged_in_by_a_page_of_somebody_else(
     assert not played.asked
 
 
-async def test_a_foreign_host_is_not_served(door: LoginDoor) -> None:
+STRANGERS = [
+    "evil.dev",
+    "[",
+    "",
+    "localhost.evil.dev",
+    "a@localhost",
+    "localhost/..",
+    "my_evil.dev",
+]
+
+
+@pytest.mark.parametrize("host", STRANGERS)
+async def test_an_open_door_is_open_at_home_alone(host: str) -> None:
+    there = (("Host", host), ("Origin", f"https://{host}"))
+    assert isinstance(await OpenDoor().person(connection(*there)), Response)
+    assert isinstance(await OpenDoor().person(connection(there[0])), Response)
+
+
+@pytest.mark.parametrize("host", ["localhost:8080", "127.0.0.1", "[::1]:8080"])
+async def test_at_home_the_open_door_takes_its_own_pages_and_programs(host: str) -> None:
+    for more in ((), (("Origin", f"https://{host}"),)):
+        assert await OpenDoor().person(connection(("Host", host), *more)) == SOMEBODY
+    foreign = connection(("Host", host), ("Origin", "https://evil.dev"))
+    assert isinstance(await OpenDoor().person(foreign), Response)
+
+
+@pytest.mark.parametrize("host", STRANGERS)
+async def test_a_foreign_host_is_not_served(door: LoginDoor, host: str) -> None:
     bearer = ("Authorization", "Bearer annas")
-    assert await status(door, connection(("Host", "evil.dev"), bearer)) == 403
+    assert await status(door, connection(("Host", host), bearer)) == 403
     assert await status(door, connection(HOME, bearer)) == 200
 
 

@@ -20,7 +20,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from kandev_operator.gateway.door import LOOPBACK
+from kandev_operator.gateway.door import is_at_home
 from kandev_operator.gateway.ports import Person, RightsUnknown
 from kandev_operator.gateway.rights.buckets import Buckets, Rate
 from kandev_operator.gateway.rights.cookie import LONGEST_SECONDS, Seal, mark
@@ -108,8 +108,7 @@ class LoginDoor:
     def _refused(self, connection: HTTPConnection) -> Response | None:
         """A host that is not ours, or a page of somebody else's that speaks with a cookie."""
         host = connection.headers.get("host", "")
-        at_home = (connection.url.hostname or "") in LOOPBACK
-        if not at_home and not self._origins.takes_host(host):
+        if not is_at_home(host) and not self._origins.takes_host(host):
             return _refusal(403, ErrorCode.FORBIDDEN, "this host is not served here")
         is_socket = connection.scope["type"] == "websocket"
         changes = is_socket or connection.scope.get("method") not in SAFE_METHODS
@@ -146,8 +145,7 @@ class LoginDoor:
 
     def _secure(self, connection: HTTPConnection) -> bool:
         """At home one may come without TLS; by a public name only as that name says."""
-        at_home = (connection.url.hostname or "") in LOOPBACK
-        return self._is_secure and not at_home
+        return self._is_secure and not is_at_home(connection.headers.get("host", ""))
 
     # ---- in and out ---------------------------------------------------------------------------
 
