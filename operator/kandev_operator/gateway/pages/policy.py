@@ -32,7 +32,7 @@ def headers(nonce: str) -> dict[str, str]:
         "Content-Security-Policy": "; ".join(_RULES).format(nonce=nonce),
         "X-Content-Type-Options": "nosniff",
         "X-Frame-Options": "DENY",
-        "Referrer-Policy": "no-referrer",
+        "Referrer-Policy": "same-origin",
         "Cross-Origin-Opener-Policy": "same-origin",
         "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
         "Cache-Control": "no-store",
