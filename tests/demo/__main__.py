@@ -89,9 +89,15 @@ def _set(scenery: Scenery, show: Show) -> None:
     scenery.install_crds()
     operator = scenery.start_operator()
     show.good(f"the operator runs (pid {operator.pid}), its log is {operator.log}")
+    show.scene("The gateway, and its page")
+    gateway = scenery.start_gateway()
+    show.good(f"the gateway runs (pid {gateway.pid}), its log is {gateway.log}")
+    show.say(f"Open {gateway.url} and watch everything that follows there.")
 
 
 def _farewell(scenery: Scenery, show: Show) -> None:
+    if scenery.gateway is not None:
+        show.keep("The page", scenery.gateway.url)
     environment = scenery.environment()
     path = environment["PATH"].split(os.pathsep)[:2]
     show.keep(

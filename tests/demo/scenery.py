@@ -20,6 +20,7 @@ import yaml
 from cluster.interface import Cluster
 from demo.show import Broken, Show
 from fakes.model_server import ModelServer
+from stage.gatewayprocess import GatewayProcess
 from stage.operatorprocess import OperatorProcess
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -54,6 +55,7 @@ class Scenery(ABC):
         os.environ["TMPDIR"] = str(scratch)
         self.cluster = cluster
         self.operator: OperatorProcess | None = None
+        self.gateway: GatewayProcess | None = None
         self._model: ModelServer | None = None
 
     # What differs.
@@ -115,6 +117,16 @@ class Scenery(ABC):
             self.operator = self._operator(self.folder / "operator.log")
         return self.operator.start()
 
+    def start_gateway(self) -> GatewayProcess:
+        """Start the gateway: whoever is at this machine needs no login. Its log lies beside."""
+        self.gateway = GatewayProcess(
+            self.cluster.kubeconfig,
+            self.folder,
+            namespaces=[NAMESPACE],
+            operator_namespace=OPERATOR_NAMESPACE,
+        )
+        return self.gateway.start()
+
     def manifest(self, agent: Agent) -> Path:
         """The example, with this demo's agent and place."""
         bodies = [each for each in yaml.safe_load_all(EXAMPLE.read_text()) if each]
@@ -132,11 +144,16 @@ class Scenery(ABC):
 
     def tear_down(self) -> None:
         """End every process of the demo and remove its folder."""
-        steps: list[Callable[[], object]] = [self._end_operator, self._clear, self.cluster.stop]
+        ends = (self._end_gateway, self._end_operator, self._clear, self.cluster.stop)
+        steps: list[Callable[[], object]] = [*ends]
         try:
             _each(steps)
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _end_gateway(self) -> None:
+        if self.gateway is not None:
+            self.gateway.stop()
 
     def _end_operator(self) -> None:
         if self.operator is not None and self.operator.is_running:

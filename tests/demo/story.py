@@ -49,6 +49,8 @@ class Story(ABC):
         self._wait("the agent is ready", _is_idle, 180)
         show.run("kubectl", "get", "tasksessions")
         show.good("WAITING_FOR_INPUT: executor, agentctl and agent are up")
+        if (gateway := scenery.gateway) is not None:
+            show.say(f"It is on the page, too: {gateway.url}/sessions/{self._uid()}")
 
     def _first_turn(self) -> None:
         self._show.scene("A conversation begins")
@@ -85,6 +87,10 @@ class Story(ABC):
         if proves not in said:
             raise Broken("the agent forgot what it was told")
         self._show.good(f"it remembers: {proves}")
+
+    def _uid(self) -> str:
+        of_session = ("-n", NAMESPACE, "get", "tasksession", SESSION)
+        return self._scenery.cluster.kubectl(*of_session, "-o", "jsonpath={.metadata.uid}").strip()
 
     def _get(self, kind: str, name: str) -> Status:
         """The status of an object."""
