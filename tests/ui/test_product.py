@@ -17,9 +17,12 @@ import yaml
 from playwright.async_api import Locator, Page, expect
 
 from browser.opened import OpenPage
+from fakes.model_server import ModelServer
+from fakes.real_agents import install
 from integration.conftest import crds, scene
 from stage.gatewayprocess import GatewayProcess
 from stage.scene import Part, Scene
+from stage.sessions import profile, session, task
 
 __all__ = ["crds", "scene"]
 
@@ -274,3 +277,40 @@ def _repository(folder: Path) -> None:
     identity = ("-c", "user.name=Jane", "-c", "user.email=jane@example.org")
     for words in (("init", "--quiet"), ("add", "."), (*identity, "commit", "-qm", "first")):
         subprocess.run(("git", *words), cwd=folder, check=True)
+
+
+@pytest.mark.agents
+async def test_a_real_agent_is_prompted_permitted_killed_and_asked_again(
+    scene: Scene, window: GatewayProcess, open_page: OpenPage, tmp_path: Path
+) -> None:
+    agent = await asyncio.to_thread(install, "opencode")
+    part = scene.part("opencode")
+    with ModelServer(tick=0.1) as model:
+        env = agent.furnish(tmp_path, model.url)
+        worktree = scene.place.worktree("opencode")
+        await scene.apply(
+            profile("opencode", agent.command, env, permissionPolicy="Ask"),
+            task("opencode"),
+            session("opencode", worktree, task="opencode", profile="opencode"),
+        )
+        before = await part.idle(90)
+        page = await _at(open_page, window, part)
+        await _say(page, "kiwi is the word")
+        await expect(_log(page)).to_contain_text("the first was: kiwi is the word", timeout=LONG)
+        await _say(page, "run: echo made > made.txt")
+        question = page.get_by_label("The agent asks for permission")
+        await expect(question).to_be_visible(timeout=LONG)
+        assert not (worktree / "made.txt").exists()
+        await question.get_by_role("button", name=re.compile("once", re.I)).first.click()
+        await expect(_log(page).locator(".chip.completed").first).to_be_visible(timeout=LONG)
+        await expect(page.locator(".badge.WAITING_FOR_INPUT")).to_be_visible(timeout=LONG)
+        assert (worktree / "made.txt").read_text() == "made\n"
+        await asyncio.sleep(1.0)  # an answered turn is not yet a stored turn: let the agent save it
+        async with part.talk() as it:
+            pid = (await it.status()).agent.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        await part.idle_again(before, 90)
+        await _say_when_ready(page, "and the word was?")
+        await expect(_log(page)).to_contain_text("I see 3 user messages", timeout=LONG)
+        await expect(_banner(page)).to_have_count(0)

@@ -160,7 +160,7 @@ export class Shell {
       this.again = setTimeout(() => void this.attach(), AGAIN_MS);
       return;
     }
-    const how = told.signal ?? (told.code === null ? told.reason : `exit code ${told.code}`);
+    const how = told.signal ?? (told.code == null ? told.reason : `exit code ${told.code}`);
     this.screen.note(`The shell has ended: ${how}`);
     this.state.value = "ended";
   }
