@@ -3,9 +3,13 @@
 import asyncio
 import os
 import random
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from aiohttp import ClientSession
 
 from integration.agentctl.harness import Keys, Sidecar
 from integration.agentctl.workday import Day, judge
@@ -20,6 +24,8 @@ from integration.history.real import (
 )
 from kandev_operator.contract.events import Event, EventKind
 from kandev_operator.gateway.ports import Place
+from kandev_operator.gateway.recorder.settings import Dial
+from kandev_operator.gateway.store.sessions import SeenSession
 from kandev_operator.gateway.store.store import Store
 
 KILLS = int(os.environ.get("KANDEV_KILLS", "3"))
@@ -27,7 +33,7 @@ SEED = int(os.environ.get("KANDEV_SEED", "20260704"))
 
 
 @pytest.fixture
-def sidecar(tmp_path: Path):  # type: ignore[no-untyped-def]
+def sidecar(tmp_path: Path) -> Iterator[Sidecar]:
     made = Sidecar(tmp_path, Keys(tmp_path / "jwks.json"))
     yield made
     made.close()
@@ -81,26 +87,48 @@ async def test_a_day_on_which_both_ends_are_killed_is_kept_to_the_byte(
     print(f"KANDEV_SEED={SEED} KANDEV_KILLS={KILLS}")
     dice = random.Random(SEED)
     day = Day(sidecar, SEED)
-    lived = asyncio.create_task(asyncio.to_thread(day.live, KILLS))
-    recorders = 0
+    killed = 0
     async with open_session() as http:
-        while not lived.done():
-            stores = [Store(url), Store(url)]
-            followed = session_of(sidecar), dialling(sidecar, http)
-            async with (
-                recording(stores[0], QUICK, s=followed),
-                recording(stores[1], QUICK, s=followed),
-            ):
-                await asyncio.wait([lived], timeout=dice.uniform(0.05, 1.5))
-            recorders += 2
-            for store in stores:
+        lived = asyncio.create_task(asyncio.to_thread(day.live, KILLS))
+        try:
+            while not lived.done():
+                # One gateway that is stopped, and one that is killed in the middle of things.
+                store, process = Store(url), await launched(url, sidecar)
+                async with recording(store, QUICK, s=followed(sidecar, http)):
+                    await asyncio.wait([lived], timeout=dice.uniform(0.05, 1.5))
+                process.kill()
+                await process.wait()
+                killed += 1
                 await store.close()
-        await lived
+        finally:
+            await lived
         judge(day)
         store = Store(url)
-        async with recording(store, QUICK, s=(session_of(sidecar), dialling(sidecar, http))):
+        async with recording(store, QUICK, s=followed(sidecar, http)):
             journalled = await asyncio.to_thread(sidecar.events)
             assert await holds(store, sidecar) == journalled
         await store.close()
-    assert recorders > 2
+    assert killed > 1
     assert len(journalled) > 20 * KILLS
+
+
+def followed(sidecar: Sidecar, http: ClientSession) -> tuple[SeenSession, Dial]:
+    return session_of(sidecar), dialling(sidecar, http)
+
+
+async def launched(url: str, sidecar: Sidecar) -> asyncio.subprocess.Process:
+    """A recorder's process that has begun to follow."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "stage.recorderprocess"),
+        *(url, str(sidecar.state / "run.json"), sidecar.session),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    token = sidecar.keys.token(scopes=["read"], exp=int(time.time()) + 600)
+    process.stdin.write(f"{token}\n".encode())
+    process.stdin.close()
+    assert await process.stdout.readline() == b"follows\n"
+    return process
