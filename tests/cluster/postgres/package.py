@@ -1,8 +1,9 @@
 """Where PostgreSQL comes from: the machine's own, else Debian's packages, unpacked, not installed.
 
 Installing the package would make a cluster and start a server on the default port, and whoever
-looks for one there would find it. Unpacked into the user's cache, with the libraries that this
-machine lacks beside it, it is a program like any other.
+looks for one there would find it. Unpacked into a cache, with the libraries that this machine lacks
+beside it, it is a program like any other. The cache is the machine's, for only root unpacks, and
+the server runs as nobody, who may not enter root's own.
 """
 
 import os
@@ -20,6 +21,7 @@ from cluster.errors import ControlPlaneError
 _PACKAGE = "postgresql"
 _NEEDED = ("postgres", "initdb", "pg_ctl")
 _INSTALLED = Path("/usr/lib/postgresql")
+_CACHE = Path("/var/cache/kandev-operator/postgres")
 _PATIENCE = 600.0
 
 
@@ -39,10 +41,10 @@ def programs() -> Programs:
     for folder in folders:
         if all((folder / name).exists() for name in _NEEDED):
             return Programs(folder, {})
-    root = build.cache_folder() / "postgres"
-    if not list(root.glob("usr/lib/postgresql/*/bin/postgres")):
-        unpack(root)
-    return unpacked(root)
+    with build.only_one("postgres"):
+        if not list(_CACHE.glob("usr/lib/postgresql/*/bin/postgres")):
+            unpack(_CACHE)
+    return unpacked(_CACHE)
 
 
 def unpacked(root: Path) -> Programs:

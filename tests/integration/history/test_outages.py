@@ -276,6 +276,30 @@ async def test_a_session_that_the_database_will_not_have_keeps_no_other_from_bei
     await store.close()
 
 
+async def test_a_session_that_is_left_is_written_to_its_end_and_then_forgotten(url: str) -> None:
+    agentctl, store = PlayedAgentctl(UID), Store(url)
+    await store.open()
+    slow = patient(QUICK, gather=0.3)
+    async with recording(store, slow, s=(SESSION, agentctl.dial)) as recorder:
+        read: list[None] = []
+        end = recorder.listen(UID, lambda: read.append(None), lambda event: None)
+        agentctl.say(100)
+        await eventually(lambda: len(read) > 50, "it was heard")
+        recorder.leave(SESSION)
+        end()
+        heard = await recorder.after(UID, None, 1000)
+        assert heard.events
+
+        async def is_forgotten() -> bool:
+            return not recorder.holds(UID)
+
+        await eventually(is_forgotten, "memory has nothing of it any more")
+        kept_now = await recorder.after(UID, None, 1000)
+        assert told_of([*kept_now.events]) == told_of([*heard.events])
+        assert not recorder.following(UID)
+    await store.close()
+
+
 async def test_a_journal_that_begins_anew_follows_the_one_before(url: str) -> None:
     agentctl, store = PlayedAgentctl(UID), Store(url)
     async with (

@@ -60,7 +60,12 @@ class Recorder:
         self._conversations: dict[str, Conversation] = {}
         self._group: asyncio.TaskGroup | None = None
         self._writer = Writer(
-            store, settings, self._metrics, now, lambda: [*self._conversations.values()]
+            store,
+            settings,
+            self._metrics,
+            now,
+            lambda: [*self._conversations.values()],
+            self._tidy,
         )
         self._forgetting = Forgetting(
             store, settings.keeping, self._metrics, now, lambda: self._writer.written
@@ -201,6 +206,10 @@ class Recorder:
         """Whether its agentctl is being heard at this moment."""
         conversation = self._conversations.get(session_uid)
         return conversation is not None and conversation.following
+
+    def holds(self, session_uid: str) -> bool:
+        """Whether memory has anything of a session."""
+        return session_uid in self._conversations
 
     def _from_tail(
         self, conversation: Conversation | None, place: Place | None, limit: int

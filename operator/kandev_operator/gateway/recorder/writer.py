@@ -30,7 +30,10 @@ Batch = dict[Conversation, list[Event]]
 
 
 class Writer:
-    """`clock` is the loop's; `now` gives the time of day as it is written down."""
+    """`now` gives the time of day as it is written down.
+
+    `finished` is told of a conversation that nobody follows or reads, once all of it is written.
+    """
 
     def __init__(
         self,
@@ -39,7 +42,9 @@ class Writer:
         metrics: RecorderMetrics,
         now: Callable[[], str],
         conversations: Callable[[], Iterable[Conversation]],
+        finished: Callable[[Conversation], None],
     ) -> None:
+        self._finished = finished
         self._conversations = conversations
         self._store = store
         self._settings = settings
@@ -230,6 +235,8 @@ class Writer:
                 if conversation.lacking:
                     conversation.lacking = False
                     conversation.wake()
+                if conversation.is_idle:
+                    self._finished(conversation)
 
     def _is_sick(self, conversation: Conversation) -> None:
         loop = asyncio.get_running_loop()
