@@ -15,17 +15,16 @@ import pytest
 from cluster.interface import Cluster
 from integration.conftest import end_agentctls
 from kandev_operator.clients.signing import SECRET_NAME
-from kandev_operator.clients.tokens import SigningKey
+from stage.caller import Caller, key_of
 from stage.kubelet import Kubelet
 from stage.operatorprocess import OperatorProcess
 from stage.podscene import PodScene
-from stage.scene import Part, until
-from stage.sessions import Body, Namespace, condition
+from stage.scene import until
+from stage.sessions import Body, Namespace
 
 pytestmark = pytest.mark.timeout(300)
 SETTLE = 16.0
 """Longer than the played node takes to renew a mounted ConfigMap, and the operator to look."""
-TROUBLE = ("AuthenticationFailed", "ForeignAgentctl", "AgentctlUnhealthy")
 
 
 @contextlib.asynccontextmanager
@@ -51,33 +50,6 @@ async def a_scene(cluster: Cluster, name: str, folder: Path) -> AsyncIterator[Po
             operator.kill()
             await asyncio.to_thread(end_agentctls, root)
     assert node.errors == []
-
-
-def key_of(scene: PodScene) -> SigningKey:
-    return SigningKey.from_secret_data(scene.get("secret", SECRET_NAME)["data"])
-
-
-class Caller:
-    """Somebody who calls a session's agentctl all the time, and remembers what went wrong."""
-
-    def __init__(self, *parts: Part) -> None:
-        self.parts = parts
-        self.calls = 0
-        self.wrong: list[str] = []
-
-    async def run(self) -> None:
-        while True:
-            for part in self.parts:
-                try:
-                    async with part.talk() as it:
-                        await it.status()
-                    self.calls += 1
-                except Exception as error:
-                    self.wrong.append(f"{part.name}: {error}")
-                ready = condition(part.status, "Ready")
-                if ready.get("reason") in TROUBLE:
-                    self.wrong.append(f"{part.name}: {ready}")
-            await asyncio.sleep(0.2)
 
 
 async def test_the_key_is_replaced_under_running_agents(
