@@ -212,21 +212,24 @@ async def test_two_releases_beside_each_other_and_a_third_that_overlaps(
     scripted_agent_image: str,
     tmp_path: Path,
 ) -> None:
-    def watching(*namespaces: str) -> list[str]:
+    def watching(*namespaces: str) -> str:
         joined = ",".join(namespaces)
-        return ["--set=crds.install=false", f"--set=watch.namespaces={{{joined}}}"]
+        return f"--set=watch.namespaces={{{joined}}}"
+
+    beside = "--set=crds.install=false"
 
     blue, green, red = releases("blue"), releases("green"), releases("red")
     a, b, c = (make_namespace().namespace for _ in range(3))
-    blue.install(*watching(a))
-    green.install(*watching(b))
+    # The definitions that were there before are taken over by one, and left alone by the others.
+    blue.install(watching(a), "--take-ownership")
+    green.install(watching(b), beside)
     assert blue.wait_leader(a)
     assert green.wait_leader(b)
     # The third one shares a namespace with the first: it leads nowhere, and says so.
-    red.install_unready(*watching(a, c))
+    red.install_unready(watching(a, c), beside)
     said = red.says(f"does not lead: {a}/kandev-operator is held by another operator")
     assert f"{blue.namespace}/blue-kandev-operator/" in said
-    assert red.leader(c) == ""
+    assert red.leader(c) == "", "it is in nobody's way"
     for release, team in ((blue, a), (green, b)):
         place = Namespace(release.node, team, tmp_path, release.tail)
         scene = InstalledScene(release, place, scripted_agent_image)

@@ -142,9 +142,12 @@ class Lease:
         return f"{self._namespace}/{self._name}"
 
     @property
-    def holder(self) -> str:
-        """Who held it when it was last read or written; empty where nobody did."""
-        return self._record.holder if self._record is not None else ""
+    def rival(self) -> str:
+        """Who else holds it, as last read; empty where nobody does, or has let it run out."""
+        record = self._record
+        if record is None or self._is_ours(record) or self._others.is_free():
+            return ""
+        return record.holder
 
     @property
     def problem(self) -> str | None:

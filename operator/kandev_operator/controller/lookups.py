@@ -103,7 +103,12 @@ class Lookups:
             if not default:
                 return False
             found = default[0]
-        await self._kube.get(CSI_DRIVERS, None, found.get("provisioner") or "-", timeout=_TIMEOUT)
+        driver = str(found.get("provisioner") or "")
+        if (
+            not driver or "/" in driver
+        ):  # no CSI driver has such a name, and none could be asked for
+            return False
+        await self._kube.get(CSI_DRIVERS, None, driver, timeout=_TIMEOUT)
         return True
 
     async def _read(

@@ -3,7 +3,8 @@
 Two operators whose scopes overlap must not both lead, whatever they are called and wherever they
 live. An operator of some namespaces holds a Lease in each of them and leads when it holds all; so
 of two that share a namespace one waits. Leases are asked for in one order, and none is kept by
-whoever lacks an earlier one, so that nobody waits in a ring.
+whoever lacks an earlier one, or sees another installation in one of them: so nobody waits in a
+ring, and who does not lead is in nobody's way.
 
 An operator of all namespaces holds one Lease at a place that all such operators know. It cannot
 hold one in each namespace; it looks at them instead (`Neighbours`), and yields while anybody holds
@@ -154,8 +155,8 @@ class Scope:
         for lease in self._leases:
             if lease.problem is not None:
                 return lease.problem
-            if self._installation and self._is_foreign(lease.holder):
-                return f"does not lead: {lease.place} is held by another operator, {lease.holder}"
+            if self._is_foreign(lease.rival):
+                return f"does not lead: {lease.place} is held by another operator, {lease.rival}"
         neighbours = self._neighbours
         if neighbours is not None and neighbours.problem is not None and self._holds_all():
             return f"does not lead: {neighbours.problem}"
@@ -202,8 +203,11 @@ class Scope:
                     await lease.adopt_term(self.term - 1)
 
     async def _in_order(self) -> None:
-        """Ask for a Lease only while all before it are held; and have all say one term."""
-        held = True
+        """Ask for a Lease only while all before it are held; and have all say one term.
+
+        For none where another installation has one of them: it would only be kept from others.
+        """
+        held = not any(self._is_foreign(lease.rival) for lease in self._leases)
         for lease in self._leases:
             if held:
                 lease.go_on()
@@ -234,7 +238,8 @@ class Scope:
         return all(lease.valid() for lease in self._leases)
 
     def _is_foreign(self, holder: str) -> bool:
-        return bool(holder) and not holder.startswith(f"{self._installation}/")
+        ours = f"{self._installation}/"
+        return bool(self._installation and holder) and not holder.startswith(ours)
 
     def _tell(self) -> None:
         """Log what changed: the lead, and what stands against it."""

@@ -99,14 +99,3 @@ def test_it_is_where_sessions_are(helm: Helm, by_default: Rendered) -> None:
     assert places("--set=networkPolicy.namespaces={a,b}") == ["a", "b"]
     assert places("--set=watch.namespaces={c}") == ["c"]
     assert places("--set=watch.namespaces={c}", "--set=networkPolicy.enabled=false") == []
-
-
-def test_metrics_are_scraped_where_that_is_asked_for(helm: Helm, by_default: Rendered) -> None:
-    assert not by_default.of("ServiceMonitor")
-    made = render(helm, "--set=serviceMonitor.enabled=true", "--set=serviceMonitor.labels.team=a")
-    monitor, service = made.one("ServiceMonitor"), made.one("Service")
-    chosen = monitor["spec"]["selector"]["matchLabels"].items()
-    assert chosen <= service["metadata"]["labels"].items()
-    (endpoint,) = monitor["spec"]["endpoints"]
-    assert endpoint["port"] in {each["name"] for each in service["spec"]["ports"]}
-    assert monitor["metadata"]["labels"]["team"] == "a"

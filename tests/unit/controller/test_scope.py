@@ -197,9 +197,26 @@ async def test_of_two_that_share_a_namespace_one_waits_and_says_so() -> None:
         problem = two.scope.problem
         assert problem == f"does not lead: b/{NAME} is held by another operator, x/one_1"
         assert one.scope.problem is beside.scope.problem is None
+        assert world.servers["c"].stored is None or not world.servers["c"].spec["holderIdentity"]
         await one.stop()
         await until(lambda: two.leads)
         assert two.scope.problem is None
+
+
+async def test_who_waits_for_a_later_namespace_keeps_no_earlier_one() -> None:
+    world = World()
+    one, two = Actor(world, "x/one", "b"), Actor(world, "y/two", "a", "b")
+    third = Actor(world, "z/three", "a")
+    async with together(one, two, third, late=[two, third]) as leaders:
+        await until(lambda: one.leads)
+        two.start()
+        await until(lambda: two.scope.problem is not None)
+        third.start()
+        await until(lambda: third.leads)
+        assert leaders() == [one, third]
+        await one.kill()
+        await third.kill()
+        await until(lambda: two.leads)
 
 
 async def test_nobody_keeps_a_later_lease_who_lost_an_earlier_one() -> None:
