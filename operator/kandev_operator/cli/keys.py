@@ -13,7 +13,9 @@ from kandev_operator.cli.cluster import Cluster
 from kandev_operator.cli.desk import Desk
 from kandev_operator.cli.faults import ExitCode, Fault
 from kandev_operator.clients import errors, resources
+from kandev_operator.clients.guestkey import read_guest_keys
 from kandev_operator.clients.signing import JWKS_FILE, JWKS_NAME, read_signing_key
+from kandev_operator.clients.tokens import jwks as jwks_document
 from kandev_operator.clients.tokens import jwks_text
 
 _PUBLIC: Final = frozenset({"kty", "crv", "x", "kid", "alg", "use", "kandev_scopes"})
@@ -24,7 +26,7 @@ async def jwks(desk: Desk) -> ExitCode:
     text = await _published(desk.cluster, desk.operator_namespace)
     if text is None:
         text = await _derived(desk.cluster, desk.operator_namespace)
-    desk.screen.stream(text)
+    desk.screen.stream(await _with_guests(text, desk.cluster, desk.operator_namespace))
     return ExitCode.OK
 
 
@@ -37,6 +39,18 @@ async def _published(cluster: Cluster, namespace: str) -> str | None:
         raise troubles.of_cluster(error) from error
     text = (found.get("data") or {}).get(JWKS_FILE)
     return public(text) if isinstance(text, str) else None
+
+
+async def _with_guests(text: str, cluster: Cluster, namespace: str) -> str:
+    """The operator's keys and, after them, the gateways', bounded as the operator does it."""
+    try:
+        guests = await read_guest_keys(cluster.kube, namespace)
+    except (errors.ClientError, ValueError):
+        return text
+    own = json.loads(text)["keys"]
+    names = {each.get("kid") for each in own}
+    added = [each for each in jwks_document(guests)["keys"] if each["kid"] not in names]
+    return json.dumps({"keys": [*own, *added]}, sort_keys=True, indent=2) + "\n" if added else text
 
 
 async def _derived(cluster: Cluster, namespace: str) -> str:

@@ -13,6 +13,7 @@ Where keys are stored is `signing`'s business; nothing here is read from or writ
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
@@ -38,6 +39,7 @@ ALL_SCOPES: Final = tuple(Scope)
 DEFAULT_LIFETIME: Final = 300
 _KID_CHARS: Final = 16
 _CACHED: Final = 20_000
+_X: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 @dataclass(frozen=True)
@@ -100,13 +102,57 @@ class SigningKey:
         return cls(private, _thumbprint(private)[:_KID_CHARS], tuple(scopes), retired)
 
 
-def jwks(keys: Iterable[SigningKey]) -> dict[str, Any]:
-    """The document that agentctl checks tokens by: public keys and the scopes of each."""
-    by_kid = {each.kid: each for key in keys for each in (*key.retired, key)}
+@dataclass(frozen=True)
+class GuestKey:
+    """The public half of somebody else's key, and what tokens signed with it may allow."""
+
+    kid: str
+    x: str
+    """The key itself, as RFC 8037 writes it."""
+    scopes: tuple[Scope, ...]
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any], granted: Iterable[Scope]) -> Self:
+        """Read one out of a JWKS: its name follows from the key, and no scope goes beyond what is
+        granted, whatever it claims. Raises ValueError, without quoting any of it."""
+        members = {"crv": "Ed25519", "kty": "OKP", "x": told.get("x")}
+        if any(told.get(name) != members[name] for name in ("crv", "kty")):
+            raise ValueError("a key is not an Ed25519 key")
+        x = members["x"]
+        if not isinstance(x, str) or not _X.fullmatch(x):
+            raise ValueError("a key has no value of 32 bytes")
+        claimed = told.get("kandev_scopes")
+        listed = claimed if isinstance(claimed, list) else []
+        scopes = tuple(scope for scope in granted if scope.value in listed)
+        return cls(_thumbprint_of(members)[:_KID_CHARS], x, scopes)
+
+    @property
+    def retired(self) -> "tuple[GuestKey, ...]":
+        """Its owner lists the other one itself."""
+        return ()
+
+    def jwk(self) -> dict[str, Any]:
+        """As agentctl reads it."""
+        return {
+            **{"crv": "Ed25519", "kty": "OKP", "x": self.x},
+            **{"kid": self.kid, "alg": ALGORITHM, "use": "sig"},
+            "kandev_scopes": [*self.scopes],
+        }
+
+
+def jwks(keys: Iterable[SigningKey | GuestKey]) -> dict[str, Any]:
+    """The document that agentctl checks tokens by: public keys and the scopes of each.
+
+    Where two have one name the first holds, so that no guest takes the place of our own.
+    """
+    by_kid: dict[str, SigningKey | GuestKey] = {}
+    for key in keys:
+        for each in (key, *key.retired):
+            by_kid.setdefault(each.kid, each)
     return {"keys": [by_kid[kid].jwk() for kid in sorted(by_kid)]}
 
 
-def jwks_text(keys: Iterable[SigningKey]) -> str:
+def jwks_text(keys: Iterable[SigningKey | GuestKey]) -> str:
     """The same as text; equal keys make equal text."""
     return json.dumps(jwks(keys), sort_keys=True, indent=2) + "\n"
 
@@ -212,8 +258,12 @@ def _public_members(private: Ed25519PrivateKey) -> dict[str, str]:
 
 def _thumbprint(private: Ed25519PrivateKey) -> str:
     """RFC 7638: the hash of the required members alone, in order and without blanks."""
-    members = json.dumps(_public_members(private), sort_keys=True, separators=(",", ":"))
-    return _b64url(hashlib.sha256(members.encode()).digest())
+    return _thumbprint_of(_public_members(private))
+
+
+def _thumbprint_of(members: Mapping[str, Any]) -> str:
+    text = json.dumps(members, sort_keys=True, separators=(",", ":"))
+    return _b64url(hashlib.sha256(text.encode()).digest())
 
 
 def _b64(data: bytes) -> str:

@@ -276,7 +276,7 @@ class Actor:
             local.worktree_path,
             action.instance_id,
             meta.uid,
-            jwks([self._w.key]),
+            jwks(self._w.keys),
         )
         if isinstance(started, StartFailure):
             name = todo.StartProcess.__name__
@@ -319,7 +319,7 @@ class Actor:
             state = self._state(executor)
             with contextlib.suppress(OSError):
                 if state.is_dir():
-                    self._w.local.refresh_jwks(state, jwks([self._w.key]))
+                    self._w.local.refresh_jwks(state, jwks(self._w.keys))
 
 
 def _executor(o: SessionObserved) -> Executor:

@@ -30,6 +30,7 @@ from kandev_operator.controller.cache import Body, Cache, Change
 from kandev_operator.controller.callers import Callers
 from kandev_operator.controller.events import EventPoster
 from kandev_operator.controller.graves import Graves
+from kandev_operator.controller.guests import Guests
 from kandev_operator.controller.keyring import Keyring
 from kandev_operator.controller.logs import EdgeLog
 from kandev_operator.controller.lookups import Lookups
@@ -177,6 +178,7 @@ class Operator:
                 clock=utc_now,
                 edges=self.edges,
             ),
+            guests=Guests(kube, settings.key_namespace, self.edges),
             minter=minter,
             local=LocalHost(settings.local_executors),
             docker=self._docker,
@@ -206,6 +208,7 @@ class Operator:
                 tasks.create_task(
                     wiring.keyring.run(wiring.lease.valid, self._new_keys), name="key"
                 ),
+                tasks.create_task(wiring.guests.run(self._new_keys), name="guests"),
                 tasks.create_task(self._rights.run(), name="rights"),
             ]
             if wiring.pulls is not None:

@@ -249,7 +249,7 @@ class DockerHands:
             self._has_keys[container] = text
 
     def _keys(self) -> bytes:
-        return jwks_text([self._w.key]).encode()
+        return jwks_text(self._w.keys).encode()
 
     async def _meet(self, wanted: todo.ContainerWanted) -> str:
         try:

@@ -168,11 +168,11 @@ class PodHands:
 
     async def hand_out_keys(self, namespace: str) -> None:
         """Let the agentctls of a namespace know the keys that their callers sign with now."""
-        if self._has_keys.get(namespace) != jwks_text([self._w.key]):
+        if self._has_keys.get(namespace) != jwks_text(self._w.keys):
             await self._see_to_keys(namespace)
 
     async def _see_to_keys(self, namespace: str) -> None:
-        text = jwks_text([self._w.key])
+        text = jwks_text(self._w.keys)
         wanted = {layout.KEYS_FILE: text}
         name = layout.KEYS_CONFIG_MAP
         labels = {"app.kubernetes.io/managed-by": "kandev-operator"}

@@ -16,9 +16,10 @@ import aiohttp
 from kandev_operator.clients.docker import DockerEngine
 from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.local import LocalHost
-from kandev_operator.clients.tokens import Minter, SigningKey
+from kandev_operator.clients.tokens import GuestKey, Minter, SigningKey
 from kandev_operator.controller.cache import Cache
 from kandev_operator.controller.graves import Graves
+from kandev_operator.controller.guests import Guests
 from kandev_operator.controller.keyring import Keyring
 from kandev_operator.controller.lease import Lease
 from kandev_operator.controller.lookups import Lookups
@@ -55,6 +56,7 @@ class Wiring:
     graves: Graves
     callers: Callers
     keyring: Keyring
+    guests: Guests
     minter: Minter
     local: LocalHost
     docker: DockerEngine | None
@@ -66,3 +68,8 @@ class Wiring:
     def key(self) -> SigningKey:
         """What signs now; it changes while keys are rotated."""
         return self.keyring.key
+
+    @property
+    def keys(self) -> tuple[SigningKey | GuestKey, ...]:
+        """What agentctls check tokens by: our own first, then the gateways'."""
+        return (self.key, *self.guests.keys)
