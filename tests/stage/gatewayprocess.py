@@ -87,6 +87,13 @@ class GatewayProcess:
             time.sleep(0.05)
         raise AssertionError(f"the gateway is not ready after {seconds} s:\n{self.tail()}")
 
+    def wait_welcome(self, operator_log: Path, seconds: float = 60) -> None:
+        """Return when the operator has found the gateway's key: agentctls take its tokens then."""
+        end = time.monotonic() + seconds
+        while "gateways' keys that are listed: 1" not in operator_log.read_text(errors="replace"):
+            assert time.monotonic() < end, f"the operator lists no gateway's key:\n{self.tail()}"
+            time.sleep(0.1)
+
     def get(self, path: str) -> tuple[int, str]:
         """Status and body of one of its pages."""
         try:

@@ -17,7 +17,9 @@ from kandev_operator.clients.kube import Kube
 from kandev_operator.clients.tokens import GuestKey
 from kandev_operator.controller.logs import EdgeLog
 
-LOOK_SECONDS: Final = 10.0
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 5.0
 
 
 class Guests:
@@ -49,4 +51,5 @@ class Guests:
             self._edges.over("operator", "guests", logging.INFO, "gateways' keys can be read")
         if found != self.keys:
             self.keys = found
+            log.info("gateways' keys that are listed: %d", len(found))
             changed()

@@ -18,4 +18,5 @@ def gateway(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         operator_namespace=scene.home,
     )
     with made:
+        made.wait_welcome(scene.operator.log)
         yield made
