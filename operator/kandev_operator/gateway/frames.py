@@ -33,7 +33,7 @@ class Frames:
 
     def response(self, request: Frame, payload: dict[str, Any]) -> str:
         """The answer to a request."""
-        body = json.dumps(payload, ensure_ascii=False)
+        body = json.dumps(payload)  # escaped: a name on disk may hold what is no UTF-8
         return self._frame(request.id, FrameType.RESPONSE, request.action, body)
 
     def error(self, request: Frame | None, body: ErrorBody) -> str:
