@@ -57,7 +57,7 @@ class Onlooker:
         self._waiting: dict[str, asyncio.Future[Body]] = {}
         self.notices: list[tuple[str, Body]] = []
         self.heard: dict[str, Heard] = {}
-        self._news = asyncio.Condition()
+        self.news = asyncio.Condition()
         self.closed: int | None = None
 
     async def listen(self) -> None:
@@ -76,15 +76,19 @@ class Onlooker:
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(ConnectionError("the socket ended"))
-        async with self._news:
-            self._news.notify_all()
+        async with self.news:
+            self.news.notify_all()
 
     async def _notice(self, action: str, payload: Body) -> None:
-        if action.startswith("session.message.") and "cursor" in payload:
-            self.heard.setdefault(payload["session_id"], Heard()).take(payload)
-        async with self._news:
+        if "cursor" in payload and action != "shell.output":
+            heard = self.heard.setdefault(payload["session_id"], Heard())
+            if action.startswith("session.message."):
+                heard.take(payload)
+            else:
+                heard.cursor = payload["cursor"]
+        async with self.news:
             self.notices.append((action, payload))
-            self._news.notify_all()
+            self.news.notify_all()
 
     async def raw(self, text: str | bytes) -> None:
         """Send whatever one likes."""
@@ -106,7 +110,7 @@ class Onlooker:
         self, holds: Callable[[str, Body], Any], what: str, after: int = 0, seconds: float = 45
     ) -> Body:
         """The first notification (after so many) for which this holds."""
-        async with self._news:
+        async with self.news:
             try:
                 async with asyncio.timeout(seconds):
                     while True:
@@ -115,7 +119,7 @@ class Onlooker:
                                 return payload
                         if self.closed is not None:
                             raise AssertionError(f"closed with {self.closed} before: {what}")
-                        await self._news.wait()
+                        await self.news.wait()
             except TimeoutError:
                 told = [(a, p.get("state"), p.get("executor_status")) for a, p in self.notices]
                 raise AssertionError(f"not heard in {seconds} s: {what}\n{told[-30:]}") from None

@@ -36,11 +36,12 @@ def told(event: Event, session_id: str, task_id: str) -> Told | None:
             )
             return Notice.MESSAGE_GAP, gap
         case EventKind.PERMISSION_REQUESTED:
-            return Notice.PERMISSION_REQUESTED, _permission(data, session_id, task_id)
+            return Notice.PERMISSION_REQUESTED, _permission(event, session_id, task_id)
         case EventKind.PERMISSION_RESOLVED:
             resolved = PermissionNotice(
                 session_id=session_id,
                 task_id=task_id,
+                cursor=cursor(event.journal_id, event.seq),
                 permission_id=_text(data.get("permission_id")),
                 turn_id=_some(data.get("turn_id")),
                 option_id=_some(data.get("option_id")),
@@ -91,8 +92,8 @@ def _message(event: Event, session_id: str, task_id: str) -> Told:
     return (Notice.MESSAGE_UPDATED if offset else Notice.MESSAGE_ADDED), change
 
 
-def _permission(data: dict[str, Any], session_id: str, task_id: str) -> PermissionNotice:
-    asked = data.get("permission")
+def _permission(event: Event, session_id: str, task_id: str) -> PermissionNotice:
+    asked = event.data.get("permission")
     asked = asked if isinstance(asked, dict) else {}
     listed = asked.get("options")
     options = (
@@ -101,6 +102,7 @@ def _permission(data: dict[str, Any], session_id: str, task_id: str) -> Permissi
     return PermissionNotice(
         session_id=session_id,
         task_id=task_id,
+        cursor=cursor(event.journal_id, event.seq),
         permission_id=_text(asked.get("permission_id")),
         turn_id=_some(asked.get("turn_id")),
         title=_text(asked.get("title")),
@@ -125,6 +127,7 @@ def _turn(event: Event, session_id: str, task_id: str) -> TurnNotice:
     return TurnNotice(
         session_id=session_id,
         task_id=task_id,
+        cursor=cursor(event.journal_id, event.seq),
         what=what.get(event.kind, "prompt"),
         turn_id=_some(turn.get("turn_id")),
         prompt_id=_some(turn.get("prompt_id")),

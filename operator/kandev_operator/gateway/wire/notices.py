@@ -96,6 +96,8 @@ class PermissionNotice(Wire):
 
     session_id: str
     task_id: str
+    cursor: str | None = None
+    """Its place in the conversation; absent in the answer to `permission.list`."""
     permission_id: str
     turn_id: str | None = None
     title: str = ""
@@ -111,6 +113,7 @@ class TurnNotice(Wire):
 
     session_id: str
     task_id: str
+    cursor: str
     what: str
     """`started`, `ended` or `prompt`."""
     turn_id: str | None = None

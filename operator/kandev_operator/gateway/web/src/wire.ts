@@ -230,6 +230,7 @@ export interface OfShell {
 export interface PermissionNotice {
   session_id: string;
   task_id: string;
+  cursor?: string | null;
   permission_id: string;
   turn_id?: string | null;
   title?: string;
@@ -438,6 +439,7 @@ export interface TreePage {
 export interface TurnNotice {
   session_id: string;
   task_id: string;
+  cursor: string;
   what: string;
   turn_id?: string | null;
   prompt_id?: string | null;
