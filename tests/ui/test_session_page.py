@@ -264,7 +264,7 @@ async def test_a_session_that_is_not_there_and_one_that_goes(
     await expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
     page = await _open(gateway, open_page)
     await gateway.say("session.deleted", {"session_id": "s-1", "task_id": "t-1"})
-    await expect(page.get_by_role("heading", name="This session was deleted")).to_be_visible()
+    await expect(page.get_by_role("heading", name="This session is gone")).to_be_visible()
 
 
 SIZES = [(1280, 800), (400, 800)]
@@ -383,3 +383,11 @@ async def test_colours_follow_the_system_until_somebody_chooses(
 async def _ground(page: Page) -> str:
     colour: str = await page.evaluate("getComputedStyle(document.body).backgroundColor")
     return colour
+
+
+async def test_the_check_for_barriers_can_fail(open_page: OpenPage, page_builder: Any) -> None:
+    page = await open_page("about:blank")
+    await page.set_content("<main><h1>x</h1><button></button><img src='data:,'></main>")
+    found = await axe.serious(page, page_builder.modules())
+    assert any("button-name" in each for each in found)
+    assert any("image-alt" in each for each in found)

@@ -37,6 +37,8 @@ interface Waiting {
 const ANSWER_MS = 30_000;
 const PING_MS = 20_000;
 const PONG_MS = 10_000;
+/** The close code of a socket whose login is over. */
+const LOGGED_OUT = 4401;
 const GOING_AWAY = "gateway.going_away";
 
 export class Connection {
@@ -65,7 +67,10 @@ export class Connection {
     socket.onmessage = (event: MessageEvent) => {
       if (socket === this.socket && typeof event.data === "string") this.read(event.data);
     };
-    socket.onclose = () => this.lost(socket);
+    socket.onclose = (event?: CloseEvent) => {
+      if (socket === this.socket && event?.code === LOGGED_OUT) this.around.suspect();
+      this.lost(socket);
+    };
   }
 
   /** End for good. */

@@ -7,7 +7,7 @@ import { Connection, Refused } from "../src/connection";
 class FakeSocket {
   onopen: (() => void) | null = null;
   onmessage: ((event: { data: string }) => void) | null = null;
-  onclose: (() => void) | null = null;
+  onclose: ((event?: { code: number }) => void) | null = null;
   readonly sent: { id: string; action: string; payload: unknown }[] = [];
   closed = false;
 
@@ -114,6 +114,14 @@ test("several tries in vain ask whether the login is over", () => {
     sockets[round]!.onclose!();
     vi.advanceTimersByTime(10_000);
   }
+  expect(suspected).toBe(1);
+});
+
+test("a socket that was closed since the login is over asks at once", () => {
+  const line = connection();
+  line.start();
+  sockets[0]!.onopen!();
+  sockets[0]!.onclose!({ code: 4401 });
   expect(suspected).toBe(1);
 });
 

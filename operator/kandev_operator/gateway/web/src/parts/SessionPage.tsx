@@ -47,7 +47,8 @@ export function SessionPage({ session, go }: Props): VNode {
 function Missing({ deleted, go }: { deleted: boolean; go: (path: string) => void }): VNode {
   return (
     <main class="list" id="content" tabIndex={-1}>
-      <h1>{deleted ? "This session was deleted" : "There is no such session"}</h1>
+      <h1>{deleted ? "This session is gone" : "There is no such session"}</h1>
+      {deleted && <p>It was deleted, or you may not see it any more.</p>}
       <p>
         <a href="/" onClick={(event) => follow(event, go)}>
           All tasks
