@@ -45,6 +45,7 @@ def window(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[G
         options=("--no-login", f"--default-template={folder / 'template.yaml'}"),
     )
     with made:
+        made.wait_welcome(scene.operator.log)
         yield made
 
 
