@@ -4,7 +4,6 @@ What is not for people (tokens, capabilities, operations) becomes none. The peer
 field of another type than the contract's is left out, and nothing here fails.
 """
 
-
 from kandev_operator.contract.events import Event, EventKind, cursor
 from kandev_operator.contract.wire import Wire
 from kandev_operator.gateway.wire.messages import LiveWords, MessageChange, Missing
