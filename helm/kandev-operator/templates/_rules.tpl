@@ -94,7 +94,7 @@
 - apiGroups: [""]
   resources: [secrets]
   resourceNames: [kandev-signing-key]
-  verbs: [get]
+  verbs: [get, update]
 - apiGroups: [""]
   resources: [configmaps]
   resourceNames: [kandev-agentctl-jwks]

@@ -108,9 +108,9 @@ def needed(settings: Settings) -> Iterator[Right]:
         yield Right("list", *lease)
     home = settings.key_namespace
     yield Right("create", "", "secrets", home)
-    yield Right("get", "", "secrets", home, SECRET_NAME)
     yield Right("create", "", "configmaps", home)
     for verb in ("get", "update"):
+        yield Right(verb, "", "secrets", home, SECRET_NAME)
         yield Right(verb, "", "configmaps", home, JWKS_NAME)
 
 

@@ -38,6 +38,7 @@ def test_everywhere_it_may_do_what_it_must(by_default: Rendered) -> None:
     assert by_default.rules("Role", HOME) == MADE
     assert by_name(by_default, HOME) == {
         ("secrets", "kandev-signing-key", "get"),
+        ("secrets", "kandev-signing-key", "update"),  # when a person asks for another key
         ("configmaps", "kandev-agentctl-jwks", "get"),
         ("configmaps", "kandev-agentctl-jwks", "update"),
     }
