@@ -1,5 +1,7 @@
 """What the chart brings for the Prometheus operator, where that is asked for."""
 
+import json
+
 import yaml
 
 from cluster.helm import CHART, Helm
@@ -39,3 +41,11 @@ def test_every_alert_is_there_with_the_address_of_its_page(
         page = plain["annotations"]["runbook_url"]
         assert rule["annotations"]["runbook_url"] == BOOK + page
         assert (CHART.parents[1] / page).exists()
+
+
+def test_the_dashboard_is_found_by_its_label(helm: Helm, by_default: Rendered) -> None:
+    assert not by_default.of("ConfigMap")
+    made = render(helm, "--set=dashboard.enabled=true").one("ConfigMap")
+    assert made["metadata"]["labels"]["grafana_dashboard"] == "1"
+    (text,) = made["data"].values()
+    assert json.loads(text) == json.loads((CHART / "files/dashboard.json").read_text())
