@@ -38,7 +38,7 @@ def test_a_missing_right_is_named_in_one_line(
     operator.stop()
     with account.without(verb, resource, group):
         operator.start(wait_ready=False)
-        said = f"the operator may not {words} in namespace {place.name}: its role must grant it"
+        said = f"the operator may not {words} in namespace {place.name}"
 
         def is_told() -> bool:
             try:
