@@ -46,12 +46,13 @@ class Lines:
         return executor if reach.why_not_served(session, executor) is None else None
 
     async def client(self, session: TaskSession) -> AgentctlClient:
-        """A client for the session's agentctl. Raises Refusal `agentctl_not_ready`."""
+        """A client for the session's agentctl. Raises Refusal: not served, or no key yet."""
         executor = self.served(session)
         if executor is None:
             why = reach.why_not_served(session, self._cache.executor_of(session)) or ""
             status = session.status.executor_status
             raise Refusal(ErrorCode.AGENTCTL_NOT_READY, why, executor_status=status)
+        self._minter()  # a key that is not there yet is refused here, not in the middle of a call
         mint = self._mint(executor, session.metadata.uid)
         direct = reach.direct(self._http, executor, mint)
         if executor.status.pod_ref is None:
