@@ -54,7 +54,7 @@ export class Conversation {
     for (const message of page.messages ?? []) this.put(ofMessage(message));
     if (empty) this.before = page.before ?? null;
     this.torn = false;
-    if (page.cursor && this.isLater(page.cursor)) this.cursor = page.cursor;
+    this.heard(page.cursor);
   }
 
   /** What is before all that is here. */
@@ -66,8 +66,13 @@ export class Conversation {
     this.reindex();
   }
 
+  /** Something that is no message was told at this place: it is not asked for again. */
+  heard(cursor: string | null | undefined): void {
+    if (cursor && this.isLater(cursor)) this.cursor = cursor;
+  }
+
   change(event: MessageChange): void {
-    if (event.cursor && this.isLater(event.cursor)) this.cursor = event.cursor;
+    this.heard(event.cursor);
     const key = keyOf(event.journal_id, event.message_id);
     const at = this.index.get(key);
     const known = at === undefined ? undefined : (this.items[at] as Said);
@@ -102,8 +107,7 @@ export class Conversation {
       to: gap.to_seq,
     };
     this.put(hole);
-    const end = `${gap.journal_id}:${gap.to_seq}`;
-    if (this.isLater(end)) this.cursor = end;
+    this.heard(`${gap.journal_id}:${gap.to_seq}`);
   }
 
   private changed(known: Said | undefined, event: MessageChange, key: string): Said {

@@ -131,6 +131,10 @@ export class Session {
 
   private notice(action: Notice, payload: Record<string, unknown>): void {
     if (payload["session_id"] !== this.id) return;
+    const cursor = payload["cursor"];
+    if (action === "session.turn" || action.startsWith("permission.")) {
+      this.talk.heard(typeof cursor === "string" ? cursor : null);
+    }
     switch (action) {
       case "session.state":
         this.takeView(payload as unknown as SessionView);

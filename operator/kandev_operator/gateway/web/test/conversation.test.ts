@@ -84,6 +84,15 @@ describe("events", () => {
   });
 });
 
+test("places of turns and permissions move the cursor, and never back", () => {
+  const talk = new Conversation();
+  talk.change(change(3, "a", "one"));
+  talk.heard("j1:5");
+  talk.heard("j1:4");
+  talk.heard(null);
+  expect(talk.cursor).toBe("j1:5");
+});
+
 describe("live words", () => {
   test("are shown at once and replaced by kept ones", () => {
     const talk = new Conversation();
