@@ -28,7 +28,7 @@ from kandev_operator.gateway.recorder.settings import Dial
 from kandev_operator.gateway.store.sessions import SeenSession
 from kandev_operator.gateway.store.store import Store
 
-KILLS = int(os.environ.get("KANDEV_KILLS", "3"))
+KILLS = int(os.environ.get("KANDEV_KILLS", "2"))
 SEED = int(os.environ.get("KANDEV_SEED", "20260704"))
 
 
