@@ -145,6 +145,7 @@ async def _outcome(
                 if watching.is_over(seen):
                     return ExitCode.OK
                 await watching.look_for_an_operator()
+                watching.check_hearing(seen)
     except TimeoutError:
         raise watching.out_of_time(name, timeout) from None
 
@@ -185,8 +186,6 @@ class _Watching:
         if conditions.is_true(status.conditions, "Finished") or session.metadata.is_deleting:
             raise self._failed(session)
         if not self._handled:
-            if stalled and asyncio.get_running_loop().time() > self._until_deaf:
-                raise self._failed(session)
             return False
         if status.is_agent_running and conditions.is_true(status.conditions, "Ready"):
             self._succeeded(session)
@@ -198,6 +197,19 @@ class _Watching:
         due = read_moment(status.next_attempt_at)
         self.tell(f"{words} It is tried again {ahead(due, now())}." if due else words)
         return False
+
+    def check_hearing(self, session: TaskSession) -> None:
+        """Raises Fault where an operator is there and takes no notice of the wish.
+
+        Where none is, the wish waits: a session that is stalled because it waits for a person
+        looks just the same until somebody hears it.
+        """
+        late = asyncio.get_running_loop().time() > self._until_deaf
+        unheard = not self._handled and late and self._leader is not None
+        if not unheard or isinstance(self._leader, NobodyLeads):
+            return
+        if conditions.is_true(session.status.conditions, "Stalled"):
+            raise self._failed(session)
 
     def out_of_time(self, name: str, timeout: float) -> Fault:
         """The time is over: say how far it got."""
