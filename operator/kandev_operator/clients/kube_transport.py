@@ -9,7 +9,9 @@ Knows neither kinds nor verbs: it is given a path and a body, and gives back a d
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,6 +27,7 @@ USER_AGENT: Final = f"kandev-operator/{__version__}"
 DEFAULT_TIMEOUT: Final = 10.0
 _CONNECT_TIMEOUT: Final = 5.0
 _REREAD_PAUSE: Final = 2.0
+_MOST_OF_IT: Final = 0.9
 _LONGEST_LINE: Final = 16 * 1024 * 1024
 """Of a watch: an object cannot be larger than the API server stores."""
 
@@ -82,6 +85,9 @@ class Transport:
         # Any: the package says that it is typed, and most of its client is not.
         self._client: Any = _connections(access)
         self._retired: Any = None
+        self._calls: Counter[Any] = Counter()
+        """How many calls each client has under way."""
+        self._distrusted: list[Any] = []
 
     @property
     def access(self) -> Access:
@@ -96,7 +102,8 @@ class Transport:
     async def close(self) -> None:
         """Close every connection. Calls under way fail as Unavailable."""
         retired, self._retired = self._retired, None
-        for client in (self._client, retired):
+        distrusted, self._distrusted = self._distrusted, []
+        for client in (self._client, retired, *distrusted):
             if client is not None:
                 await client.close()
 
@@ -134,26 +141,23 @@ class Transport:
         asked_with = self._access
         limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT, sock_read=silence)
         secret = headers.get("Authorization", "").partition(" ")[2]
-        response = await self._respond(call, headers, limits)
-        try:
-            if response.status != 200:
-                answer = Answer(response.status, await response.read())
-                if answer.status == 401:
-                    await self._reread(asked_with)
-                raise as_error(call.title, call.plural, answer)
-            rest = b""
-            async for chunk in response.response.content.iter_any():
-                *whole, rest = (rest + chunk).split(b"\n")
-                for line in whole:
+        async with self._using() as client:
+            response = await self._respond(client, call, headers, limits)
+            try:
+                if response.status != 200:
+                    answer = Answer(response.status, await response.read())
+                    if answer.status == 401:
+                        await self._reread(asked_with)
+                    raise as_error(call.title, call.plural, answer)
+                async for line in _lines_of(response.response.content):
                     yield line
-                if len(rest) > _LONGEST_LINE:
-                    raise ValueError("a line without an end")
-            return
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            words = f"silent for {silence:g} s" if isinstance(error, TimeoutError) else str(error)
-            failure = as_unavailable(call.title, words, error, secret)
-        finally:
-            response.response.close()
+                return
+            except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+                silent = isinstance(error, TimeoutError)
+                words = f"silent for {silence:g} s" if silent else str(error)
+                failure = as_unavailable(call.title, words, error, secret)
+            finally:
+                response.response.close()
         raise failure
 
     async def _answer(self, call: Call) -> Answer:
@@ -169,25 +173,65 @@ class Transport:
     async def _send(self, call: Call, headers: Mapping[str, str]) -> Answer:
         """One request and its whole answer. Raises Unavailable when there is none."""
         limits = aiohttp.ClientTimeout(
-            total=call.timeout, sock_connect=min(_CONNECT_TIMEOUT, call.timeout)
+            total=call.timeout,
+            sock_connect=min(_CONNECT_TIMEOUT, call.timeout),
+            sock_read=min(DEFAULT_TIMEOUT, call.timeout),
         )
-        response = await self._respond(call, headers, limits)
-        try:
-            body: bytes = await response.read()
-            return Answer(response.status, body, response.headers.get("Retry-After"))
-        except _NO_ANSWER as error:
-            failure = _failure(call, headers, limits, error)
+        began = self._clock()
+        async with self._using() as client:
+            try:
+                response = await self._respond(client, call, headers, limits)
+                body: bytes = await response.read()
+                return Answer(response.status, body, response.headers.get("Retry-After"))
+            except _NO_ANSWER as error:
+                failure = _failure(call, headers, limits, error)
+            except KubeError as error:
+                failure = error
+            except asyncio.CancelledError:
+                # The caller's own patience may be over a moment before ours.
+                if self._clock() - began >= _MOST_OF_IT * call.timeout:
+                    self._distrust(client)
+                raise
+            if failure.reason == "Timeout":
+                self._distrust(client)
         raise failure
 
+    @asynccontextmanager
+    async def _using(self) -> AsyncIterator[Any]:
+        """The client in use. One that is not trusted any more is closed after its last call."""
+        client = self._client
+        self._calls[client] += 1
+        try:
+            yield client
+        finally:
+            self._calls[client] -= 1
+            if not self._calls[client]:
+                del self._calls[client]
+                if client in self._distrusted:
+                    self._distrusted.remove(client)
+                    await client.close()
+
+    def _distrust(self, client: Any) -> None:
+        """Use the lines no more of which one has just not answered in time.
+
+        A path that swallows packets leaves all idle lines dead, and each of them would cost the
+        next caller the whole of its patience. Calls under way on them go on.
+        """
+        if client is not self._client:
+            return
+        with suppress(Unauthorized):  # files that are being replaced: what there is may be good
+            self._client = _connections(self._access)
+            self._distrusted.append(client)
+
     async def _respond(
-        self, call: Call, headers: Mapping[str, str], limits: aiohttp.ClientTimeout
+        self, client: Any, call: Call, headers: Mapping[str, str], limits: aiohttp.ClientTimeout
     ) -> Any:
         """One request, up to the beginning of its answer. Raises Unavailable."""
         url = str(self._access.configuration.host).rstrip("/") + call.path
         if call.query:
             url = f"{url}?{call.query}"
         try:
-            return await self._client.rest_client.request(
+            return await client.rest_client.request(
                 call.method,
                 url,
                 headers={**headers, "Content-Type": call.content_type},
@@ -240,6 +284,17 @@ def _connections(access: Access) -> Any:
     raise Unauthorized("credentials", problem)
 
 
+async def _lines_of(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """The whole lines of a stream. Raises ValueError for one without an end."""
+    rest = b""
+    async for chunk in content.iter_any():
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line
+        if len(rest) > _LONGEST_LINE:
+            raise ValueError("a line without an end")
+
+
 def _failure(
     call: Call, headers: Mapping[str, str], limits: aiohttp.ClientTimeout, error: Exception
 ) -> KubeError:
@@ -252,6 +307,8 @@ def _words(error: Exception, limits: aiohttp.ClientTimeout) -> str:
     """What happened to a call that got no answer."""
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return f"no connection within {limits.sock_connect:g} s"
+    if isinstance(error, aiohttp.SocketTimeoutError):
+        return f"no answer within {limits.sock_read:g} s"
     if isinstance(error, TimeoutError):
         return f"no answer within {limits.total:g} s"
     return f"{type(error).__name__}: {error}".rstrip(": ")
