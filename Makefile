@@ -58,8 +58,9 @@ ui: $(STAMP) ## Chromium on the page and the running product
 web: $(STAMP) ## compile the page from its sources; from the cache where it was compiled before
 	@$(BIN)/python operator/kandev_operator/gateway/web/build.py
 
-images: $(STAMP) ## the operator's and agentctl's images, and agentctl's folder in build/agentctl; as root
+images: $(STAMP) ## the images of operator, agentctl and gateway, and agentctl's folder in build/agentctl; as root
 	@$(TESTS_PATH) $(BIN)/python -m cluster.images.product
+	@$(TESTS_PATH) $(BIN)/python -m cluster.images.gateway
 
 LOCK := $(BIN)/uv pip compile --quiet pyproject.toml --python-version 3.11 \
 	--python-platform x86_64-manylinux_2_31 --generate-hashes --no-header --no-annotate
@@ -67,6 +68,7 @@ LOCK := $(BIN)/uv pip compile --quiet pyproject.toml --python-version 3.11 \
 locks: $(STAMP) ## renew operator/images/*.lock after a change of dependencies
 	$(LOCK) --extra agentctl --group freeze -o operator/images/agentctl.lock
 	$(LOCK) --extra operator -o operator/images/operator.lock
+	$(LOCK) --extra gateway -o operator/images/gateway.lock
 
 crds: $(STAMP) ## generate crds/ from the models, and copy them into the chart
 	$(BIN)/python -m kandev_operator.api.crd --write crds

@@ -20,7 +20,7 @@ from cluster import build
 from cluster.choice import find_control_plane
 from cluster.controlplane import ControlPlane
 from cluster.errors import ControlPlaneError
-from cluster.images import agents, debian, oci, product
+from cluster.images import agents, debian, gateway, oci, product
 from cluster.interface import Cluster
 from cluster.node import Node, Slot
 
@@ -34,6 +34,7 @@ _IMAGES: dict[str, Callable[[], Path]] = {
     "agentctl_image": product.agentctl,
     "agentctl_folder": product.agentctl_folder,
     "operator_image": product.operator,
+    "gateway_image": gateway.gateway,
     "scripted_agent_image": agents.scripted,
     "frozen_agent_image": agents.scripted_frozen,
 }
@@ -184,6 +185,12 @@ def agentctl_image(node: Node) -> str:
 def operator_image(node: Node) -> str:
     """The name of the operator's image, loaded."""
     return _loaded(node, product.operator())
+
+
+@pytest.fixture
+def gateway_image(node: Node) -> str:
+    """The name of the gateway's image, loaded."""
+    return _loaded(node, gateway.gateway())
 
 
 @pytest.fixture

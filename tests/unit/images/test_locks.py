@@ -40,6 +40,7 @@ EXTRAS = PROJECT["project"]["optional-dependencies"]
             ),
         ),
         ("operator", asked_for(PROJECT["project"]["dependencies"], EXTRAS["operator"])),
+        ("gateway", asked_for(PROJECT["project"]["dependencies"], EXTRAS["gateway"])),
     ],
 )
 def test_a_lock_holds_what_the_project_asks_for(lock: str, requirements: list[Requirement]) -> None:
