@@ -74,6 +74,24 @@ capabilities:
 {{- if not .Values.gateway.postgresql.secretName }}true{{ end }}
 {{- end -}}
 
+{{- define "kandev.gatewayName" -}}
+{{ include "kandev.fullname" . }}-gateway
+{{- end -}}
+
+{{/* Where people reach the gateway, divided by spaces. Other hosts are refused, so a way in whose name
+     nobody knows would lead nowhere. */}}
+{{- define "kandev.gatewayUrls" -}}
+{{- $gateway := .Values.gateway -}}
+{{- $host := $gateway.ingress.host | default "" -}}
+{{- if $gateway.publicUrls -}}
+{{- join " " $gateway.publicUrls -}}
+{{- else if and $gateway.ingress.enabled (not (contains "*" $host)) -}}
+{{- if $host -}}{{ ternary "https" "http" (not (empty $gateway.ingress.tlsSecretName)) }}://{{ $host }}{{- end -}}
+{{- else if or $gateway.ingress.enabled $gateway.httpRoute.enabled -}}
+{{- fail "gateway.publicUrls are needed: where people reach the gateway, such as https://kandev.example.com" -}}
+{{- end -}}
+{{- end -}}
+
 {{/* One process has the file; a database has room for two, or as many as are asked for. */}}
 {{- define "kandev.gatewayReplicas" -}}
 {{- if include "kandev.gatewaySqlite" . }}1{{ else }}{{ .Values.gateway.replicas }}{{ end }}

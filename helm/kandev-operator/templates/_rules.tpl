@@ -99,6 +99,11 @@
   resources: [configmaps]
   resourceNames: [kandev-agentctl-jwks]
   verbs: [get, update]
+# Where a gateway lays out its public key, which agentctls are then told of.
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [kandev-gateway-keys]
+  verbs: [get]
 {{- end -}}
 
 {{/* What the gateway may do where sessions live: it looks, and makes and changes what people asked it
@@ -125,11 +130,20 @@
   verbs: [create]
 {{- end -}}
 
+{{/* The key that it signs its calls of agentctl with, which is not the operator's and cannot start or
+     stop an agent; and its public half, which the operator reads. Create cannot be limited by name. */}}
 {{- define "kandev.rules.gatewayKey" -}}
 - apiGroups: [""]
+  resources: [secrets, configmaps]
+  verbs: [create]
+- apiGroups: [""]
   resources: [secrets]
-  resourceNames: [kandev-signing-key]
+  resourceNames: [kandev-gateway-signing-key]
   verbs: [get]
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [kandev-gateway-keys]
+  verbs: [get, update]
 {{- end -}}
 
 {{/* Takes the root, and an account where it is not the operator's. */}}

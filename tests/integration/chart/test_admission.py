@@ -11,7 +11,7 @@ import pytest
 from cluster.controlplane import ControlPlane
 from cluster.errors import KubectlError
 from cluster.helm import CHART, Helm
-from stage.rendered import render
+from stage.rendered import HOME, Rendered, render
 from stage.sessions import Body, profile, session, task
 
 CRDS = CHART.parents[1] / "crds"
@@ -20,6 +20,8 @@ KINDS = ("agentprofiles", "executors", "tasks", "tasksessions")
 POD = {"runtime": "Pod", "pod": {}}
 REMOTE = {"runtime": "Remote", "remote": {"url": "https://a.example:8700"}}
 SECRET = {"name": "s", "key": "k"}
+GATEWAY = f"system:serviceaccount:{HOME}:kandev-operator-gateway"
+OTHER = "system:serviceaccount:elsewhere:kandev-operator-gateway"
 
 
 def executor(name: str, spec: Body) -> Body:
@@ -33,6 +35,10 @@ def executor(name: str, spec: Body) -> Body:
 
 def with_template(name: str, spec: Body) -> Body:
     return session(name, executor={"template": {"spec": spec}})
+
+
+def with_mode(body: Body, mode: str) -> Body:
+    return {**body, "spec": {**body["spec"], "operatingMode": mode}}
 
 
 def by_ref(name: str, **spec: Any) -> Body:
@@ -81,13 +87,15 @@ class People:
             "writers-too", ["--verb=create,update,patch,get", f"--resource={ours}"], self.trusted
         )
         self._grant("pods", ["--verb=create", "--resource=pods"], self.trusted)
+        self._grant(
+            "gateways", ["--verb=create,update,patch,get", f"--resource={ours}"], GATEWAY, OTHER
+        )
 
-    def _grant(self, name: str, role: list[str], user: str) -> None:
+    def _grant(self, name: str, role: list[str], *users: str) -> None:
         where = ["--namespace", self.namespace]
         self.cluster.kubectl("create", "role", name, *role, *where)
-        self.cluster.kubectl(
-            "create", "rolebinding", name, f"--role={name}", f"--user={user}", *where
-        )
+        whom = [f"--user={user}" for user in users]
+        self.cluster.kubectl("create", "rolebinding", name, f"--role={name}", *whom, *where)
 
     def apply(self, user: str, body: Body, *options: str) -> None:
         self.cluster.kubectl(
@@ -96,10 +104,10 @@ class People:
             kubeconfig=self.cluster.kubeconfig_for(user),
         )
 
-    def refused(self, user: str, body: Body) -> str:
+    def refused(self, user: str, body: Body, *options: str) -> str:
         """What is said to this user; empty where nothing is."""
         try:
-            self.apply(user, body, "--dry-run=server")
+            self.apply(user, body, "--dry-run=server", *options)
         except KubectlError as error:
             return str(error)
         return ""
@@ -111,7 +119,7 @@ def people(own_control_plane: ControlPlane, helm: Helm) -> Iterator[People]:
     cluster = own_control_plane
     cluster.kubectl("apply", "--server-side", "-f", CRDS)
     cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", CRDS)
-    made = render(helm, "--set=crds.install=false")
+    made = render(helm, "--set=crds.install=false", "--set=gateway.enabled=true")
     bodies = [body for kind in POLICIES for body in made.of(kind)]
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": bodies})
     cluster.kubectl("apply", "--server-side", "-f", "-", stdin=listed)
@@ -148,6 +156,33 @@ def test_what_runs_in_no_pod_needs_no_right_to_pods(people: People, words: str) 
     assert people.refused(people.plain, ALLOWED[words]) == ""
 
 
+def test_only_the_gateway_makes_sessions_in_pods_for_people_who_were_asked_for(
+    people: People,
+) -> None:
+    theirs = with_template("s", POD)
+    assert people.refused(GATEWAY, theirs) == ""
+    assert "create pods" in people.refused(OTHER, theirs), "of another namespace"
+    # Nothing else that decides on pods, and no prompt that is read from somewhere.
+    secretly = {**theirs["spec"], "prompt": {"from": {"secretKeyRef": SECRET}}}
+    for words, body in {
+        **REFUSED,
+        "a session in a pod, with a prompt from a Secret": {**theirs, "spec": secretly},
+    }.items():
+        if body != theirs:
+            assert "create pods" in people.refused(GATEWAY, body), words
+
+
+def test_the_gateway_stops_a_session_and_cannot_move_it_into_another_pod(people: People) -> None:
+    theirs = with_template("moved", POD)
+    people.apply(people.trusted, theirs)
+    stopped = with_mode(theirs, "Suspended")
+    force = "--force-conflicts"
+    assert people.refused(GATEWAY, stopped, force) == ""
+    assert "create pods" in people.refused(people.plain, stopped, force)
+    other = {"runtime": "Pod", "pod": {"template": {"metadata": {"labels": {"a": "b"}}}}}
+    assert "create pods" in people.refused(GATEWAY, with_template("moved", other), force)
+
+
 def test_what_somebody_else_made_can_still_be_labelled_and_not_changed(people: People) -> None:
     people.apply(people.trusted, executor("theirs", POD))
     labelled = {**executor("theirs", POD), "metadata": {"name": "theirs", "labels": {"a": "b"}}}
@@ -162,3 +197,9 @@ def test_in_some_namespaces_only_those_are_meant(helm: Helm) -> None:
         (rule,) = binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
         assert rule["values"] == ["a", "b"]
     assert not render(helm, "--set=admissionPolicy.enabled=false").of(POLICIES[0])
+
+
+def test_without_a_gateway_nobody_is_vouched_for(by_default: Rendered) -> None:
+    assert len(by_default.of(POLICIES[0])) == 4
+    for policy in by_default.of(POLICIES[0]):
+        assert "serviceaccount" not in str(policy["spec"])

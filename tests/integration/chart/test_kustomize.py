@@ -39,6 +39,13 @@ def test_an_overlay_is_equal_to_the_charts_output(
         (),
         ("--set=networkPolicy.namespaces={team-a}", "--set=rbac.secretNamespaces={team-a}"),
         ("--set=watch.namespaces={team-a}", "--set=rbac.clusterReads=true"),
+        (
+            "--set=gateway.enabled=true",
+            "--set=gateway.postgresql.secretName=history",
+            "--set=gateway.defaultTemplate.spec.runtime=Pod",
+            "--set=gateway.ingress.enabled=true",
+            "--set=gateway.ingress.host=kandev.example.com",
+        ),
     ],
 )
 def test_an_api_server_takes_every_object(

@@ -26,6 +26,14 @@ def test_metrics_are_scraped_where_that_is_asked_for(helm: Helm, by_default: Ren
     assert monitor["metadata"]["labels"]["team"] == "a"
 
 
+def test_the_gateway_is_scraped_too(helm: Helm) -> None:
+    made = render(helm, "--set=serviceMonitor.enabled=true", "--set=gateway.enabled=true")
+    for name in ("kandev-operator", "kandev-operator-gateway"):
+        chosen = made.one("ServiceMonitor", name)["spec"]["selector"]["matchLabels"].items()
+        (service,) = (e for e in made.of("Service") if chosen <= e["metadata"]["labels"].items())
+        assert service["metadata"]["name"] == name
+
+
 def test_every_alert_is_there_with_the_address_of_its_page(
     helm: Helm, by_default: Rendered
 ) -> None:

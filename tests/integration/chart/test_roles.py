@@ -2,6 +2,7 @@
 
 from cluster.helm import Helm
 from kandev_operator.controller.rights import NEEDED, SECRETS, Table
+from kandev_operator.gateway.desk import _NEEDS
 from stage.rendered import HOME, Rendered, render
 
 LEASES = "coordination.k8s.io"
@@ -41,6 +42,7 @@ def test_everywhere_it_may_do_what_it_must(by_default: Rendered) -> None:
         ("secrets", "kandev-signing-key", "update"),  # when a person asks for another key
         ("configmaps", "kandev-agentctl-jwks", "get"),
         ("configmaps", "kandev-agentctl-jwks", "update"),
+        ("configmaps", "kandev-gateway-keys", "get"),  # a gateway's public key, where there is one
     }
     assert by_default.rules("Role", "kube-system") == LED
     assert by_name(by_default, "kube-system") == {
@@ -102,7 +104,22 @@ def test_people_get_their_rights_with_the_roles_of_the_cluster(by_default: Rende
         body = by_default.one("ClusterRole", f"kandev-operator.{HOME}.{role}")
         labels = body["metadata"]["labels"]
         assert {key.removeprefix(aggregate) for key in labels if key.startswith(aggregate)} == parts
-        assert not [each for rule in body["rules"] for each in rule["resources"] if "/" in each]
+
+
+def test_people_do_not_write_status_and_talk_only_as_editors(by_default: Rendered) -> None:
+    def below(role: str) -> set[tuple[str, str]]:
+        body = by_default.one("ClusterRole", f"kandev-operator.{HOME}.{role}")
+        return {
+            (resource, verb)
+            for rule in body["rules"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+            if "/" in resource
+        }
+
+    assert below("view") == set()
+    asked = {tuple(needs) for needs in _NEEDS.values() if "/" in needs[1]}
+    assert {(verb, resource) for resource, verb in below("edit")} == asked
 
 
 def test_no_rule_has_a_wildcard(by_default: Rendered) -> None:
