@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from cluster.errors import KubectlError
 from cluster.helm import CHART, Helm
+from cluster.images.gateway import GATEWAY_NAME
 from cluster.images.product import AGENTCTL_NAME, OPERATOR_NAME
 from cluster.node import Node
 from stage.nodescene import NodeScene
@@ -30,7 +31,11 @@ _PATIENCE: Final = 180.0
 def images() -> list[str]:
     """The options that name the images of this run; nothing is ever pulled."""
     options = ["--set=image.registry=localhost", "--set=image.pullPolicy=Never"]
-    for part, name in (("operator", OPERATOR_NAME), ("agentctl", AGENTCTL_NAME)):
+    for part, name in (
+        ("operator", OPERATOR_NAME),
+        ("agentctl", AGENTCTL_NAME),
+        ("gateway", GATEWAY_NAME),
+    ):
         repository, _, tag = name.removeprefix("localhost/").partition(":")
         options += [f"--set=image.{part}.repository={repository}", f"--set=image.{part}.tag={tag}"]
     return [*options, "--set=executors.agentctlPullPolicy=Never"]

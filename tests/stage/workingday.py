@@ -8,22 +8,35 @@ The dice are given in; a failure tells the seed.
 import asyncio
 import random
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Protocol
 
 import websockets
 
-from stage.gatewayprocess import GatewayProcess
 from stage.onlooker import Heard, Onlooker, RefusedError, onlooker
-from stage.scene import Part
+from stage.talk import Talk
 
 PATIENCE = 120.0
 LOST = (OSError, ConnectionError, TimeoutError, websockets.WebSocketException)
 
 
+class Served(Protocol):
+    """A gateway, wherever it runs."""
+
+    @property
+    def url(self) -> str: ...
+
+
+class Journalled(Protocol):
+    """A session whose agentctl can be asked."""
+
+    def talk(self) -> AbstractAsyncContextManager[Talk]: ...
+
+
 class Colleague:
     """A client that always comes back, and goes on where it was."""
 
-    def __init__(self, gateway: GatewayProcess, session_id: str, name: str = "") -> None:
+    def __init__(self, gateway: Served, session_id: str, name: str = "") -> None:
         self._url = gateway.url
         self.session_id = session_id
         self.name = name
@@ -38,7 +51,7 @@ class Colleague:
         """Until cancelled."""
         while True:
             try:
-                async with onlooker(self._url) as it:
+                async with self.open() as it:
                     await self._look(it)
             except* LOST:
                 pass
@@ -48,6 +61,10 @@ class Colleague:
                         raise  # not_found: a gateway that has not listed yet
             self._line = None
             await asyncio.sleep(0.05)
+
+    def open(self) -> AbstractAsyncContextManager[Onlooker]:
+        """Another socket."""
+        return onlooker(self._url)
 
     async def _look(self, it: Onlooker) -> None:
         it.heard[self.session_id] = self.heard
@@ -95,7 +112,7 @@ class Colleague:
                 await asyncio.sleep(0.1)
 
 
-async def compare(part: Part, heard: Heard) -> int:
+async def compare(part: Journalled, heard: Heard) -> int:
     """Every message event of the journal, in order, each once, byte for byte; how many."""
     async with part.talk() as talk:
         events = [each for each in await talk.events() if each.kind == "message"]
