@@ -1,16 +1,33 @@
 """A session as a client of the gateway sees it: state first, then every word, and each once."""
 
+import asyncio
+import time
 import uuid
+from collections.abc import Callable
 
 import pytest
 
 from stage.gatewayprocess import GatewayProcess
-from stage.onlooker import RefusedError, onlooker
+from stage.onlooker import Onlooker, RefusedError, onlooker
 from stage.scene import Scene
 
 
 def running(view: dict[str, object]) -> bool:
     return view["state"] == "WAITING_FOR_INPUT" and view.get("is_agent_running") is True
+
+
+async def kept(
+    it: Onlooker, uid: str, holds: Callable[[dict[str, str]], bool], seconds: float = 30
+) -> bool:
+    """Whether the list of messages comes to hold: what is new is heard before it is stored."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        page = await it.ask("message.list", session_id=uid)
+        texts = {each["message_id"]: each["text"] for each in page["messages"] if each["text"]}
+        if holds(texts):
+            return True
+        await asyncio.sleep(0.05)
+    return False
 
 
 async def test_a_session_is_followed_prompted_and_read_again(
@@ -36,9 +53,7 @@ async def test_a_session_is_followed_prompted_and_read_again(
         assert again["fate"] == "delivered"
         assert "alpha" in it.words(uid, "user")
         assert it.words(uid)
-        page = await it.ask("message.list", session_id=uid)
-        texts = {each["message_id"]: each["text"] for each in page["messages"]}
-        assert {k: v for k, v in texts.items() if v} == it.heard[uid].texts
+        assert await kept(it, uid, lambda texts: texts == it.heard[uid].texts)
     assert part.prompts() == ["alpha"]
 
 
@@ -82,8 +97,7 @@ async def test_a_suspended_session_keeps_its_words_and_wakes(
         await it.ask("session.stop", session_id=uid)
         rests = await it.state(lambda v: v.get("suspended") == "Requested", "at rest")
         assert rests["needs_resume"] is False
-        page = await it.ask("message.list", session_id=uid)
-        assert any("beta" in each["text"] for each in page["messages"])
+        assert await kept(it, uid, lambda texts: any("beta" in each for each in texts.values()))
         so_far = len(it.notices)
         await it.ask("session.resume", session_id=uid, request_id="wake")
         await it.until(lambda a, b: a == "session.state" and running(b), "awake", so_far)
