@@ -58,6 +58,13 @@ FINALIZER: Final = f"{GROUP}/cleanup"
 # The container of an executor's pod in which agentctl and the agent run.
 AGENT_CONTAINER: Final = "agent"
 
+# Labels or annotations by which a GitOps tool says that an object is its own.
+GIT_MARKS: Final = (
+    "argocd.argoproj.io/tracking-id",
+    "kustomize.toolkit.fluxcd.io/name",
+    "helm.toolkit.fluxcd.io/name",
+)
+
 NAME_LIMIT: Final = 63
 _HASH_LENGTH: Final = 10
 

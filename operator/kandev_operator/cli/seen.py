@@ -19,13 +19,6 @@ from kandev_operator.api.timestamps import moment
 from kandev_operator.cli.commands import OPERATOR_NAMESPACE
 from kandev_operator.cli.leader import EVERYWHERE, Leader, Leads, NobodyLeads
 
-GIT_MARKS: Final = (
-    "argocd.argoproj.io/tracking-id",
-    "kustomize.toolkit.fluxcd.io/name",
-    "helm.toolkit.fluxcd.io/name",
-)
-
-
 WISHES: Final = (
     group.ANNOTATION_RESUME_REQUESTED,
     group.ANNOTATION_FRESH_START_REQUESTED,
@@ -79,7 +72,7 @@ class Seen:
     def is_in_git(self) -> bool:
         """A GitOps tool put its mark on the session."""
         meta = self.session.metadata
-        return any(mark in meta.labels or mark in meta.annotations for mark in GIT_MARKS)
+        return any(mark in meta.labels or mark in meta.annotations for mark in group.GIT_MARKS)
 
     @property
     def reason(self) -> str:

@@ -11,9 +11,9 @@ import json
 from typing import Final
 
 from kandev_operator.clients import resources
-from kandev_operator.clients.errors import AlreadyExists, NotFound
+from kandev_operator.clients.errors import NotFound
 from kandev_operator.clients.kube import Kube
-from kandev_operator.clients.signing import JWKS_FILE, publish_jwks, read_signing_key
+from kandev_operator.clients.signing import JWKS_FILE, publish_jwks, read_or_create_key
 from kandev_operator.clients.tokens import GuestKey, SigningKey
 from kandev_operator.contract.claims import Scope
 
@@ -27,10 +27,7 @@ _LABELS: Final = {"app.kubernetes.io/managed-by": "kandev-gateway"}
 
 async def load_or_create_guest_key(kube: Kube, namespace: str) -> SigningKey:
     """Read the gateway's key, or make it; and publish its public half. Raises ClientError."""
-    try:
-        key = await read_signing_key(kube, namespace, SECRET_NAME)
-    except NotFound:
-        key = await _create(kube, namespace)
+    key = await read_or_create_key(kube, namespace, SECRET_NAME, SCOPES, _LABELS)
     await publish_jwks(kube, namespace, [key], KEYS_NAME)
     return key
 
@@ -54,17 +51,3 @@ def guests_of(text: str) -> tuple[GuestKey, ...]:
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         raise ValueError("it is no list of keys")
     return tuple(GuestKey.of(each, SCOPES) for each in listed[:AT_MOST])
-
-
-async def _create(kube: Kube, namespace: str) -> SigningKey:
-    key = SigningKey.generate(SCOPES)
-    secret = {
-        "metadata": {"name": SECRET_NAME, "labels": _LABELS},
-        "type": "Opaque",
-        "data": key.to_secret_data(),
-    }
-    try:
-        await kube.create(resources.SECRETS, namespace, secret)
-    except AlreadyExists:
-        return await read_signing_key(kube, namespace, SECRET_NAME)
-    return key

@@ -12,7 +12,8 @@ from typing import Any, Final
 from kandev_operator.clients import resources
 from kandev_operator.clients.errors import AlreadyExists, Conflict, NotFound
 from kandev_operator.clients.kube import Kube
-from kandev_operator.clients.tokens import SigningKey, jwks_text
+from kandev_operator.clients.tokens import ALL_SCOPES, SigningKey, jwks_text
+from kandev_operator.contract.claims import Scope
 
 SECRET_NAME: Final = "kandev-signing-key"
 JWKS_NAME: Final = "kandev-agentctl-jwks"
@@ -31,11 +32,31 @@ async def load_or_create_signing_key(
     kube: Kube, namespace: str, name: str = SECRET_NAME
 ) -> SigningKey:
     """Read the key, or make it; and publish its public half in the same namespace."""
-    try:
-        key = await read_signing_key(kube, namespace, name)
-    except NotFound:
-        key = await _create(kube, namespace, name)
+    key = await read_or_create_key(kube, namespace, name, ALL_SCOPES, _LABELS)
     await publish_jwks(kube, namespace, [key])
+    return key
+
+
+async def read_or_create_key(
+    kube: Kube, namespace: str, name: str, scopes: Iterable[Scope], labels: Mapping[str, str]
+) -> SigningKey:
+    """The key in the Secret of this name; made with these scopes where there is none.
+
+    Of several who make it at once the first wins. Raises ClientError.
+    """
+    try:
+        return await read_signing_key(kube, namespace, name)
+    except NotFound:
+        key = SigningKey.generate(scopes)
+    secret = {
+        "metadata": {"name": name, "labels": dict(labels)},
+        "type": "Opaque",
+        "data": key.to_secret_data(),
+    }
+    try:
+        await kube.create(resources.SECRETS, namespace, secret)
+    except AlreadyExists:
+        return await read_signing_key(kube, namespace, name)
     return key
 
 
@@ -81,20 +102,6 @@ async def publish_jwks(
             if not left:
                 raise
     raise AssertionError("the last try either returns or raises")
-
-
-async def _create(kube: Kube, namespace: str, name: str) -> SigningKey:
-    key = SigningKey.generate()
-    secret = {
-        "metadata": {"name": name, "labels": _LABELS},
-        "type": "Opaque",
-        "data": key.to_secret_data(),
-    }
-    try:
-        await kube.create(resources.SECRETS, namespace, secret)
-    except AlreadyExists:
-        return await read_signing_key(kube, namespace, name)
-    return key
 
 
 async def _publish_once(kube: Kube, namespace: str, name: str, data: dict[str, str]) -> bool:

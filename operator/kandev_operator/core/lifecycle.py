@@ -16,12 +16,6 @@ from kandev_operator.core.observed import Found, Look
 
 _LIMITS = (SuspendedReason.IDLE_TIMEOUT, SuspendedReason.EXPIRED)
 
-_GIT_MARKS = (
-    "argocd.argoproj.io/tracking-id",
-    "kustomize.toolkit.fluxcd.io/name",
-    "helm.toolkit.fluxcd.io/name",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -120,4 +114,4 @@ def deletion_due(session: TaskSession) -> datetime | None:
 def is_owned_by_git(session: TaskSession) -> bool:
     """A GitOps tool put its mark on the object."""
     marks = {**session.metadata.labels, **session.metadata.annotations}
-    return any(mark in marks for mark in _GIT_MARKS)
+    return any(mark in marks for mark in group.GIT_MARKS)

@@ -25,11 +25,6 @@ from kandev_operator.gateway.wire.envelope import ErrorCode
 
 ANNOTATION_REQUEST: Final = f"{group.GROUP}/gateway-request"
 """A hash of who made it and by which request; never the words of a prompt."""
-_GIT_MARKS: Final = (
-    "argocd.argoproj.io/tracking-id",
-    "kustomize.toolkit.fluxcd.io/name",
-    "helm.toolkit.fluxcd.io/name",
-)
 Answer = dict[str, Any]
 
 
@@ -179,7 +174,7 @@ def _owner_of_mode(body: dict[str, Any]) -> str | None:
         if entry.get("operation") == "Apply" and "f:operatingMode" in fields:
             return str(entry.get("manager") or "another manager")
     marks = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
-    for mark in _GIT_MARKS:
+    for mark in group.GIT_MARKS:
         if mark in marks and any(
             "f:operatingMode" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
             and entry.get("manager") != GATEWAY_MANAGER
